@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW, WIDE
+from tests.browser.conftest import NARROW, WIDE, viewport
 from tests.browser.painted import background, cut_off, fits, painted_fraction, pixels, settle, shoot, trimmed
 
 WIDENED = """[...document.querySelectorAll(".js-plotly-plot")]
@@ -32,20 +32,20 @@ PARTS = {
 }
 
 
-LOOKS = [(NARROW, "dark"), (WIDE, "light")]
-
-
-def is_painted_and_whole(page: Page, part: str, charts: list[str], width: int, scheme: str) -> None:
+def is_whole(page: Page, part: str, width: int, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 4500})  # charts outside the window are not drawn
     settle(page)
     fits(page)
-    assert (cut_off(page), trimmed(page)) == ([], []), f"{part}, {width} pixels wide"
-    for key in charts:
+    assert cut_off(page) == [], f"{part}, {width} pixels wide"
+    shoot(page, f"cost-{PARTS[part]}-{width}-{scheme}")
+
+
+def is_painted(page: Page, keys: list[str], scheme: str) -> None:
+    for key in keys:
         image = pixels(chart(page, key))
         assert painted_fraction(image) > 0.04, f"{key} is not painted"
         assert (sum(background(image)) < 3 * 64) == (scheme == "dark"), key
-    shoot(page, f"cost-{PARTS[part]}-{width}-{scheme}")
 
 
 def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Page) -> None:
@@ -58,6 +58,9 @@ def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Pa
     bars = page.locator(".st-key-compared")
     assert bars.bounding_box()["y"] < heights[0] and bars.locator("rect").count() == 5
     expect(bars.get_by_text("AttnViz toy GQA-4", exact=True)).to_be_visible()
+    is_whole(page, "Published models", WIDE, "light")
+    is_painted(page, ["attention", "cache", "alternatives"], "light")
+    page.set_viewport_size(viewport(WIDE))
 
 
 def one_click_compares_two_models_and_the_address_says_so(page: Page) -> None:
@@ -65,64 +68,59 @@ def one_click_compares_two_models_and_the_address_says_so(page: Page) -> None:
     settle(page)
     expect(page.get_by_text("does not depend on the number of heads")).to_be_visible()
     expect(page).to_have_url(re.compile("compare=deepseek-v3%2Ckimi-k2"))
-    expect(title(page, "At 128 K tokens: .* 8.58 GiB")).to_be_visible()
+    after = re.compile("At 128 K tokens: .* 8.58 GiB")
+    expect(page.get_by_role("heading", name=after)).to_be_visible()
+    expect(page.get_by_role("figure", name=after)).to_be_visible()
 
 
-def the_number_of_sequences_moves_the_drawing(page: Page) -> None:
-    before = page.get_by_role("figure").last.get_attribute("aria-label")
-    page.get_by_role("slider", name="Sequences at once").press("ArrowRight")
-    expect(page).to_have_url(re.compile("batch=2"))
-    expect(page.get_by_role("figure").last).not_to_have_attribute("aria-label", before)
+LONG = "model=own&n_layers=8&d_model=384&n_heads=16&n_kv_heads=16"  # takes seconds to measure
+BEGUN = "document.querySelector('[data-testid=stProgress]')?.innerText.includes('tokens:')"
 
 
-def decoding_is_measured_and_the_counted_cache_stands_beside_it(page: Page) -> None:
+def a_measurement_can_be_stopped(page: Page) -> None:
+    page.get_by_role("button", name="Measure", exact=True).click()
+    page.wait_for_function(BEGUN, polling=50)  # the first results are visible for less than a second
+    page.get_by_role("button", name="Stop measuring").click()
+    page.get_by_role("progressbar").wait_for(state="detached")
+    settle(page)
+    name = page.get_by_role("figure", name=re.compile("^MHA takes")).get_attribute("aria-label")
+    assert "after 256 tokens" in name and "after 8,192 tokens" not in name  # it was stopped early
+
+
+def after_one_that_was_stopped_decoding_is_measured_to_the_end(page: Page) -> None:
     page.get_by_role("button", name="Measure").click()
     expect(title(page, "MHA takes .* ms per token after 8 K tokens")).to_be_visible(timeout=90_000)
+    expect(page.get_by_text("Another measurement is running")).to_have_count(0)
     settle(page)
     assert painted_fraction(pixels(chart(page, "measured"))) > 0.01
 
 
-LONG = "model=own&n_layers=8&d_model=384&n_heads=16&n_kv_heads=16"  # takes seconds to measure
-
-
-def begin_to_measure(page: Page) -> None:
-    """Press the button and wait for the first results, which are visible for less than a second."""
-    page.get_by_role("button", name="Measure", exact=True).click()
-    page.wait_for_function("document.querySelector('[data-testid=stProgress]')?.innerText.includes('tokens:')")
-
-
-def a_measurement_can_be_stopped_and_started_again(page: Page) -> None:
-    for _ in range(2):
-        begin_to_measure(page)
-        page.get_by_role("button", name="Stop measuring").click()
-        page.get_by_role("progressbar").wait_for(state="detached")
-        settle(page)
-        name = page.get_by_role("figure", name=re.compile("^MHA takes")).get_attribute("aria-label")
-        assert "after 256 tokens" in name and "after 8,192 tokens" not in name  # it was stopped early
-    expect(page.get_by_text("Another measurement is running")).to_have_count(0)
-
-
-WALK = {  # {assertion: URL}; the other controls and links: tests/ui/test_cost_controls.py
+WALK = {  # {assertion: URL, or "" to go on}; the other controls and links: tests/ui/test_cost_controls.py
     the_page_opens_with_published_models_and_the_shipped_one_among_them: "cost",
-    one_click_compares_two_models_and_the_address_says_so: "cost",
-    the_number_of_sequences_moves_the_drawing: "cost?tab=speed&context=8192",
-    decoding_is_measured_and_the_counted_cache_stands_beside_it: f"cost?tab=measured&{TINY}",
-    a_measurement_can_be_stopped_and_started_again: f"cost?tab=measured&{LONG}",
+    one_click_compares_two_models_and_the_address_says_so: "",
+    a_measurement_can_be_stopped: f"cost?tab=measured&{LONG}",
+    after_one_that_was_stopped_decoding_is_measured_to_the_end: f"cost?tab=measured&{TINY}",
 }
 
 
-def test_every_control_moves_what_it_is_about(turns: Callable) -> None:
-    for each, (_, page) in zip(WALK, turns(WALK.values()), strict=True):
+def test_two_models_are_compared_and_decoding_is_measured(turns: Callable) -> None:
+    opened = turns(filter(None, WALK.values()))
+    for each, address in WALK.items():
+        if address:
+            _, page = next(opened)
         each(page)
 
 
 def test_every_part_is_painted_and_whole_in_its_window(visit: Callable[..., Page]) -> None:
+    """The first part in a wide window: above."""
     page = visit("cost?tab=measured", width=NARROW, scheme="dark")
-    above, looks = ["attention", "cache"], list(LOOKS)
+    above = ["attention", "cache"]
     for part, drawn in PARTS.items():
         page.get_by_role("radio", name=part).click()
         chart(page, drawn).wait_for()
-        for look in looks:
-            is_painted_and_whole(page, part, [*above, drawn], *look)
+        is_whole(page, part, NARROW, "dark")
+        is_painted(page, [*above, drawn], "dark")
+        assert trimmed(page) == [], part
         above = []
-        looks.reverse()  # the next part begins in the present window
+    is_whole(page, part, WIDE, "light")  # its charts stand in two columns, of which each is wider than a phone
+    is_painted(page, [drawn], "light")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from attnviz.session.pages import PAGES
-from tests.browser.conftest import NARROW, go, turn_to
+from tests.browser.conftest import NARROW, go, turn_to, viewport
 from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
 from tests.browser.server import Server
 
@@ -57,7 +57,9 @@ def press(page: Page, name: str) -> None:
     page.locator(".dp").get_by_role("button", name=name, exact=True).click()
 
 
-def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..., Page], server: Server) -> None:
+def test_a_text_is_written_taken_back_and_continued_otherwise_and_a_phone_shows_every_part(
+    visit: Callable[..., Page], server: Server
+) -> None:
     page = visit("decode")
     player, new = page.locator(".dp"), page.locator(".dp .text .new")
     expect(new).to_have_count(0)
@@ -158,6 +160,11 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     turn_to(page, "decode?written=384.440.852.748&shown=2&temperature=1&penalty=1.2")
     the_probability_of_the_draw_is_that_of_the_last_column(page)
 
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(viewport(NARROW))
+    turn_to(page, f"decode?tab=bounded&text=小女孩 found a 🐈.&{SMALL}")
+    on_a_phone_it_fits_and_its_parts_are_drawn(page)
+
 
 def the_probability_of_the_draw_is_that_of_the_last_column(page: Page) -> None:
     player = page.locator(".dp")
@@ -175,8 +182,7 @@ def the_probability_of_the_draw_is_that_of_the_last_column(page: Page) -> None:
 SMALL = "model=own&n_layers=1&n_heads=2&n_kv_heads=1&d_model=16"
 
 
-def test_on_a_phone_it_fits_and_its_parts_are_drawn(visit: Callable[..., Page]) -> None:
-    page = visit(f"decode?tab=bounded&text=小女孩 found a 🐈.&{SMALL}", width=NARROW, scheme="dark")
+def on_a_phone_it_fits_and_its_parts_are_drawn(page: Page) -> None:
     expect(page.get_by_role("heading", name=re.compile("^After 48 tokens: loss"))).to_be_visible()
     fits(page)
     expect(page.get_by_test_id("stMain").get_by_label("Seed", exact=True)).to_be_hidden()

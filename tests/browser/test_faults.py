@@ -1,8 +1,6 @@
 """Fault injection: killed servers, damaged files, full disks, cut connections, tabs left open."""
 
-import os
 import shutil
-import signal
 import time
 import tomllib
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from playwright.sync_api import Page, TimeoutError, WebSocketRoute
 
 from tests.browser.heads import TEXT, VIEW, choose, shows, the_text
 from tests.browser.painted import PATIENCE, settle
-from tests.browser.server import ROOT, Server, free_port, serve
+from tests.browser.server import ROOT, Server, serve
 from tests.soak.people import ALL_TEXT
 from tests.soak.session import Session, connected
 from tests.waiting import result_of
@@ -72,11 +70,14 @@ class Cable:
         connected_again(page)
 
 
-def test_a_tab_left_overnight_and_one_whose_server_is_killed_go_on(window: Callable[..., Page]) -> None:
-    """The server keeps a session for a day; here for one second, and the tab is disconnected for longer."""
-    page, port = window(), free_port()
+def test_a_tab_left_overnight_goes_on(tab: Callable[..., Page]) -> None:
+    """The server keeps a session for a day; here for one second, and the tab is disconnected for longer.
+
+    A tab whose server is killed: test_two_processes.py.
+    """
+    _, page = tab(), tab()  # the second is closed afterwards, and its cable with it
     cable = Cable(page)
-    with serve("app.py", "--server.disconnectedSessionTTL=1", port=port) as server:
+    with serve("app.py", "--server.disconnectedSessionTTL=1") as server:
         page.goto(f"{server.url}/{VIEW}")
         settle(page)
         cable.out = True
@@ -88,13 +89,6 @@ def test_a_tab_left_overnight_and_one_whose_server_is_killed_go_on(window: Calla
         shows(page, "Layer 2, head 5")
         goes_on(page, "Layer 3, head 4")
         assert server.tracebacks() == []
-        os.kill(server.pid, signal.SIGKILL)
-    page.locator("[data-testid=stApp]:not([data-test-connection-state=CONNECTED])").wait_for()
-    with serve(port=port) as second:
-        connected_again(page)
-        shows(page, "Layer 3, head 4")
-        goes_on(page, "Layer 0, head 1")
-        assert second.tracebacks() == []
 
 
 def test_a_session_outlives_the_night() -> None:
@@ -171,9 +165,12 @@ def damage(checkpoints: Path) -> None:
     (checkpoints / "mla.safetensors").symlink_to(checkpoints / "mla.safetensors")
 
 
-def test_damaged_checkpoints_are_one_sentence_and_a_full_disk_is_not_noticed(copy: Path, tmp_path: Path) -> None:
+def test_damaged_checkpoints_are_one_sentence_a_full_disk_is_not_noticed_and_a_faulty_script_is(
+    copy: Path, tmp_path: Path
+) -> None:
     """Files are limited to the few lines of the log, and none is written in the home or temporary folder."""
     damage(copy / "attnviz" / "checkpoints")
+    (copy / "pages" / "5_steps.py").write_text("[][1]")
     for name in ("home", "tmp"):
         (tmp_path / name).mkdir()
     env = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -185,23 +182,15 @@ def test_damaged_checkpoints_are_one_sentence_and_a_full_disk_is_not_noticed(cop
         for name, session in zip(damaged, refused, strict=True):
             sentence = "".join(session.said("alert")).replace("\\", "")  # escaped for markdown
             assert f"{name}.safetensors" in sentence and "Choose another model" in sentence
-        addresses = [f"{page}?model={model}" for page in pages for model in ("mqa", "own", "gqa-4")]
+        addresses = ["heads?model=mqa", "rope?model=own", *(f"{page}?model=gqa-4" for page in pages)]
         for address, session in zip(addresses, visits(server, *addresses), strict=True):
             assert session.said("exception") == [], address
             assert session.said("alert") == [] or "gqa-4" in address, address
         shutil.copy(ROOT / "attnviz" / "checkpoints" / "gqa-4.safetensors", copy / "attnviz" / "checkpoints")
-        for mended in visits(server, "heads?model=gqa-4", "", "heads", "query_groups", "rope", "cost"):
+        for mended in visits(server, "", "heads?model=gqa-4", "query_groups"):
             assert mended.said("heading") and mended.said("alert") == mended.said("exception") == []
         assert server.tracebacks() == []
-    assert {path for path in tmp_path.rglob("*")} == before
-
-
-# ---- the tests notice faults
-
-
-def test_what_goes_wrong_in_a_script_is_noticed(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text("[][1]")
-    with serve(tmp_path / "wrong.py") as server:
-        visits(server, "")
+        visits(server, "steps")
         (traceback,) = server.tracebacks()
         assert traceback.endswith("IndexError: list index out of range")
+    assert {path for path in tmp_path.rglob("*")} == before

@@ -10,7 +10,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from attnviz.session.examples import EXAMPLES
-from tests.browser.conftest import NARROW, PAGES, count_messages
+from tests.browser.conftest import NARROW, PAGES, count_messages, go
 from tests.browser.painted import pixels, settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import open_masks, pick_model, the_model, the_text, to_page, write
@@ -44,21 +44,22 @@ def test_links_work_as_the_first_requests_after_a_start(tab: Callable[..., Page]
         assert fresh.tracebacks() == []
 
 
-def test_a_link_goes_along_from_page_to_page_and_is_copied(
+def test_a_link_goes_along_to_other_pages_and_tabs_and_is_copied(
     visit: Callable[..., Page], walk: Callable[[Page, str], None], server: Server
 ) -> None:
     page = visit(f"heads?{LINK}")
     asked = in_address(page)
-    for name in ("rope", "cost", "query-groups", "front", "heads"):
+    for name in ("rope", "front", "heads"):
         walk(page, name)
         expect(the_text(page)).to_have_value(TEXT)
         assert in_address(page) == asked
     chosen = page.get_by_role("gridcell", selected=True)
     expect(chosen).to_have_accessible_name(re.compile("^Layer 1, head 5, reads KV 1,"))
-    the_copied_link_reopens_the_view(page, visit, server)
+    the_copied_link_reopens_the_view(page, server)
+    a_link_opened_in_another_tab_takes_the_settings_along(page, walk)
 
 
-def the_copied_link_reopens_the_view(page: Page, visit: Callable[..., Page], server: Server) -> None:
+def the_copied_link_reopens_the_view(page: Page, server: Server) -> None:
     """Also of a text that was only typed: the click on the button applies it."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     the_text(page).fill(f"{TEXT} More.")
@@ -67,27 +68,29 @@ def the_copied_link_reopens_the_view(page: Page, visit: Callable[..., Page], ser
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith(f"{server.url}/heads?")
     settle(page)
-    other = visit(copied.removeprefix(f"{server.url}/"))
-    expect(the_text(other)).to_have_value(f"{TEXT} More.")
-    assert np.array_equal(pixels(other.get_by_role("grid")), pixels(page.get_by_role("grid")))
+    page.mouse.move(2, 2)
+    grid = pixels(page.get_by_role("grid"))
+    page.goto("about:blank")
+    go(page, server, copied.removeprefix(f"{server.url}/"))
+    expect(the_text(page)).to_have_value(f"{TEXT} More.")
+    expect(page.locator(".st-key-tab-mark")).to_have_count(0)  # it names no tab, so it opens at the top
+    assert page.get_by_test_id("stMain").evaluate("main => main.scrollTop") == 0
+    assert np.array_equal(pixels(page.get_by_role("grid")), grid)
 
 
-def test_a_link_opened_in_another_tab_takes_the_settings_along(visit: Callable[..., Page], walk: Callable) -> None:
-    page = visit()
+def a_link_opened_in_another_tab_takes_the_settings_along(page: Page, walk: Callable[[Page, str], None]) -> None:
+    walk(page, "front")
     pick_model(page, "MQA")
     links_say(page, "mqa")
     doors = page.get_by_test_id("stMain").get_by_role("link", name="Cost")
     expect(doors).to_have_attribute("href", re.compile("model=mqa"))
-    walk(page, "heads")
-    pick_model(page, "GQA-2")
-    links_say(page, "gqa-2")
     with page.context.expect_page() as opened:
         to_page(page, "Query grouping").click(button="middle")
     other = opened.value
     expect(other.get_by_role("heading", level=1)).to_have_text("Query grouping")
     settle(other)
-    expect(the_model(other)).to_have_value(re.compile("GQA-2"))
-    expect(the_model(page)).to_have_value(re.compile("GQA-2"))
+    for each in (page, other):
+        expect(the_model(each)).to_have_value(re.compile("MQA"))
 
 
 def links_say(page: Page, model: str) -> None:
@@ -98,9 +101,9 @@ def links_say(page: Page, model: str) -> None:
 TABS_ON_TOP = "Math.abs(document.querySelector('.st-key-control-tab').getBoundingClientRect().top - 66) < 2"
 
 
-def test_a_link_to_a_tab_opens_at_the_tabs_and_any_other_at_the_top(visits: Callable) -> None:
+def test_a_link_to_a_tab_opens_at_the_tabs_and_one_to_a_step_of_a_lesson_at_the_top(visits: Callable) -> None:
     lesson = "query_groups?lesson=many-heads&tab=alike"
-    for address, page in visits(["query_groups?tab=alike", "query_groups", lesson], width=NARROW):
+    for address, page in visits(["query_groups?tab=alike", lesson], width=NARROW):
         main = page.get_by_test_id("stMain")
         if address == "query_groups?tab=alike":
             page.wait_for_function(TABS_ON_TOP)
@@ -111,35 +114,6 @@ def test_a_link_to_a_tab_opens_at_the_tabs_and_any_other_at_the_top(visits: Call
         else:
             expect(page.locator(".st-key-tab-mark")).to_have_count(0)
         assert main.evaluate("main => main.scrollTop") == 0, address
-
-
-def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[..., Page], walk: Callable) -> None:
-    page = visit("heads?text=one+two")
-    pick_model(page, "MQA")
-    expect(page).to_have_url(re.compile("model=mqa"))
-    settle(page)
-    page.get_by_role("gridcell", name="Layer 2, head 5,").click()
-    expect(page).to_have_url(re.compile("head=5"))
-    settle(page)
-    walk(page, "query-groups")
-    text, model, head = {"text": ["one two"]}, {"model": ["mqa"]}, {"layer": ["2"], "head": ["5"]}
-    for steps, name, said in (
-        (-1, "Heads", text | model | head),
-        (-1, "Heads", text | model),
-        (1, "Heads", text | model | head),
-        (1, "Query grouping", text | model | head),
-        (-2, "Heads", text | model),
-        (-1, "Heads", text),
-    ):
-        page.evaluate("(steps) => history.go(steps)", steps)
-        expect(page.get_by_role("heading", level=1)).to_have_text(name)
-        settle(page)
-        assert in_address(page) == said
-        expect(the_text(page)).to_have_value("one two")
-        expect(the_model(page)).to_have_value(re.compile("MQA" if "model" in said else "GQA-4"))
-        if name == "Heads":
-            chosen = "Layer 2, head 5," if "head" in said else "Layer 1, head 3,"
-            expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name(re.compile(chosen))
 
 
 # ---- the text and the model
@@ -239,22 +213,34 @@ def what_was_typed_is_in_force_on_the_page_that_is_opened_next(page: Page) -> No
     assert in_address(page) == {"text": ["one two three"], "window": ["9"]}
 
 
-SETTINGS = {  # {assertion: URL}
-    a_notice_names_the_layer_and_the_query_that_are_shown: "heads?layer=7&head=31&query=511&key=99",
-    the_model_card_is_a_click_away_where_a_model_runs_beyond_its_training: "heads?window=5",
-    a_text_is_typed_and_applied_or_an_example_is_taken: "heads?text=a",
-    only_numbers_of_kv_heads_that_divide_are_offered: "heads?model=own&n_heads=6&n_kv_heads=1",
-    what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone: "heads?model=own&n_heads=1&d_model=64",
-    settings_changed_one_right_after_the_other_are_all_in_the_address: "heads?model=own",
-    the_source_that_is_shown_is_the_module_that_ran: "heads?model=mla",
-    a_setting_is_one_message_and_leaves_the_title_alone: "heads",
-    what_was_typed_is_in_force_on_the_page_that_is_opened_next: "heads?window=9",
-}
-
-
-def test_the_text_and_the_model_are_chosen_beside_a_page(turns: Callable) -> None:
-    for each, (_, page) in zip(SETTINGS, turns(SETTINGS.values()), strict=True):
-        each(page)
+def back_and_forward_restore_the_page_and_its_settings(page: Page) -> None:
+    pick_model(page, "MQA")
+    expect(page).to_have_url(re.compile("model=mqa"))
+    settle(page)
+    page.get_by_role("gridcell", name="Layer 2, head 5,").click()
+    expect(page).to_have_url(re.compile("head=5"))
+    settle(page)
+    to_page(page, "Query grouping").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Query grouping")
+    settle(page)
+    text, model, head = {"text": ["one two"]}, {"model": ["mqa"]}, {"layer": ["2"], "head": ["5"]}
+    for steps, name, said in (
+        (-1, "Heads", text | model | head),
+        (-1, "Heads", text | model),
+        (1, "Heads", text | model | head),
+        (1, "Query grouping", text | model | head),
+        (-2, "Heads", text | model),
+        (-1, "Heads", text),
+    ):
+        page.evaluate("(steps) => history.go(steps)", steps)
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        settle(page)
+        assert in_address(page) == said
+        expect(the_text(page)).to_have_value("one two")
+        expect(the_model(page)).to_have_value(re.compile("MQA" if "model" in said else "GQA-4"))
+        if name == "Heads":
+            chosen = "Layer 2, head 5," if "head" in said else "Layer 1, head 3,"
+            expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name(re.compile(chosen))
 
 
 # ---- the grid and downloads
@@ -304,8 +290,29 @@ def saved(page: Page, kind: str) -> bytes:
     return started.value.path().read_bytes()
 
 
-def test_a_head_is_chosen_pointed_at_and_saved(visit: Callable[..., Page]) -> None:
-    page = visit("heads")
+def a_head_is_chosen_pointed_at_and_saved(page: Page) -> None:
     pointing_at_a_cell_names_it_in_every_head_without_asking_the_server(page)
     a_click_and_the_keys_select_a_head(page)
     a_chart_can_be_saved_in_four_ways(page)
+
+
+# ---- all in one tab
+
+STEPS = {  # {assertion: URL}
+    a_notice_names_the_layer_and_the_query_that_are_shown: "heads?layer=7&head=31&query=511&key=99",
+    the_model_card_is_a_click_away_where_a_model_runs_beyond_its_training: "heads?window=5",
+    a_text_is_typed_and_applied_or_an_example_is_taken: "heads?text=a",
+    only_numbers_of_kv_heads_that_divide_are_offered: "heads?model=own&n_heads=6&n_kv_heads=1",
+    what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone: "heads?model=own&n_heads=1&d_model=64",
+    settings_changed_one_right_after_the_other_are_all_in_the_address: "heads?model=own",
+    the_source_that_is_shown_is_the_module_that_ran: "heads?model=mla",
+    a_head_is_chosen_pointed_at_and_saved: "heads",
+    a_setting_is_one_message_and_leaves_the_title_alone: "heads?layer=1",
+    back_and_forward_restore_the_page_and_its_settings: "heads?text=one+two",
+    what_was_typed_is_in_force_on_the_page_that_is_opened_next: "heads?window=9",
+}
+
+
+def test_a_text_a_model_and_a_head_are_chosen_and_back_and_forward_restore_them(turns: Callable) -> None:
+    for each, (_, page) in zip(STEPS, turns(STEPS.values()), strict=True):
+        each(page)

@@ -36,8 +36,7 @@ def at_step(page: Page, number: int, title: str, marked: str) -> None:
     expect(page.locator(".st-key-lesson-mark [role=status]")).to_contain_text(f"Step {number} of")
 
 
-def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Callable[..., Page]) -> None:
-    page = visit("lessons")
+def a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(page: Page) -> None:
     page.get_by_test_id("stMain").get_by_role("link", name="Why keys and values are shared").click()
     at_step(page, 1, "MHA: a KV head for each query head", "diagram")
     expect(page.locator(".st-key-lesson-back button")).to_be_disabled()
@@ -63,6 +62,8 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     settle(page)
     page.keyboard.press("g")
     at_step(page, 4, "Query heads stay different", "layer-maps")
+    page.keyboard.press("k")
+    at_step(page, 3, "The cache shrinks with them", "cached")
     turn_to(page, "query_groups?tiled=1&lesson=shared-kv-heads&lesson_step=7")
     at_step(page, 7, "Keep the order", "diagram")
     page.keyboard.press("j")
@@ -72,11 +73,6 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     page.go_back()  # one step back, across pages
     at_step(page, 7, "Keep the order", "diagram")
     expect(page).to_have_url(re.compile("query_groups.*lesson_step=7"))
-    page.go_forward()
-    at_step(page, 8, "In published models", "figure-alternatives")
-    settle(page)
-    page.keyboard.press("k")
-    at_step(page, 7, "Keep the order", "diagram")
     page.keyboard.press("l")
     expect(page.get_by_text("You are at step 7")).to_be_visible()
     page.locator(".st-key-lesson-leave button").click()
@@ -93,10 +89,16 @@ FILLS = """name => {
 }"""
 
 
-def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
+def test_a_lesson_leads_by_keys_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
     visit: Callable[..., Page], server: Server
 ) -> None:
-    page = visit("heads")
+    page = visit("lessons")
+    a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(page)
+    turn_to(page, "heads")
+    presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(page, server)
+
+
+def presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(page: Page, server: Server) -> None:
     page.evaluate(
         "Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (t) => { window.copied = t; } } })"
     )
@@ -118,12 +120,12 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
     expect(page.get_by_test_id("stSidebar")).to_be_hidden()
     for width, height in ((1280, 720), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_function(FILLS, arg="st-key-head-grid")
+        page.wait_for_function(FILLS, polling=50, arg="st-key-head-grid")
     page.keyboard.press("ArrowRight")
     expect(page.locator(".st-key-text-view")).to_be_visible()
     expect(page.locator(".st-key-head-grid")).to_have_count(0)
     page.keyboard.press("PageDown")
-    page.wait_for_function(FILLS, arg="st-key-head-view")
+    page.wait_for_function(FILLS, polling=50, arg="st-key-head-view")
     settle(page)
     box = page.locator(".st-key-head-view .map").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.9)
@@ -190,35 +192,36 @@ PAINTED_ABOVE_THE_BAR = """name => {
 
 
 def a_presented_chart_is_whole_with_its_key_also_when_an_answer_makes_the_bar_higher(page: Page) -> None:
-    page.wait_for_function(PAINTED_ABOVE_THE_BAR, arg="st-key-figure-number")
+    page.wait_for_function(PAINTED_ABOVE_THE_BAR, polling=50, arg="st-key-figure-number")
     expect(page.get_by_text("q and k after RoPE")).to_be_visible()
     bar = page.get_by_test_id("stBottom")
     before = bar.bounding_box()["height"]
     page.keyboard.press("q")
     expect(page.get_by_role("button", name="Hide the answer")).to_be_visible()
-    page.wait_for_function(PAINTED_ABOVE_THE_BAR, arg="st-key-figure-number")
+    page.wait_for_function(PAINTED_ABOVE_THE_BAR, polling=50, arg="st-key-figure-number")
     assert bar.bounding_box()["height"] > before
 
 
-def test_drawings_that_were_too_high_or_too_dense_are_presented_above_the_bar(visit: Callable[..., Page]) -> None:
-    page = visit("decode?present=1")
-    page.set_viewport_size({"width": 1280, "height": 720})
-    page.wait_for_function(FILLS, arg="st-key-decode-player")
+def drawings_that_were_too_high_or_too_dense_are_presented_above_the_bar(page: Page) -> None:
+    turn_to(page, "decode?present=1")
+    page.wait_for_function(FILLS, polling=50, arg="st-key-decode-player")
     turn_to(page, "steps?tab=step&present=1")
-    page.wait_for_function(FILLS, arg="st-key-decode-walk")
+    page.wait_for_function(FILLS, polling=50, arg="st-key-decode-walk")
     turn_to(page, "steps?tab=lens&present=1&only=figure-lens")
-    page.wait_for_function(NO_WORDS_MEET)
+    page.wait_for_function(NO_WORDS_MEET, polling=100)
     turn_to(page, "query_groups?present=1&only=layer-maps")  # in two rows
-    page.wait_for_function(FILLS, arg="st-key-layer-maps")
-    page.wait_for_function(WIDE_MAPS)
+    page.wait_for_function(FILLS, polling=50, arg="st-key-layer-maps")
+    page.wait_for_function(WIDE_MAPS, polling=50)
     turn_to(page, "query_groups?tab=latent&model=mla&present=1&only=figure-latent")
-    page.wait_for_function(FILLS, arg="st-key-figure-latent")
+    page.wait_for_function(FILLS, polling=50, arg="st-key-figure-latent")
     page.set_viewport_size({"width": 1024, "height": 768})  # not wide enough for the text beside the drawing
     turn_to(page, "heads?tab=number&lesson=score-to-weight&lesson_step=2&only=figure-number&present=1")
     a_presented_chart_is_whole_with_its_key_also_when_an_answer_makes_the_bar_higher(page)
 
 
-def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visit: Callable[..., Page]) -> None:
+def test_a_deep_link_comes_to_its_drawing_and_a_step_or_a_high_drawing_is_presented_by_itself(
+    visit: Callable[..., Page],
+) -> None:
     models = "preset=deepseek-v3&compare=qwen1.5-7b,mistral-7b-v0.3,deepseek-v3&context=4096"  # not as in the step
     page = visit(f"cost?tab=published&{models}&lesson=mla&lesson_step=8")  # drawings above it grow late
     at_step(page, 8, "In published models", "figure-totals")
@@ -242,7 +245,7 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     page.set_viewport_size({"width": 1280, "height": 720})
     turn_to(page, "heads?layer=1&head=3&lesson=one-head&lesson_step=2")
     page.keyboard.press("p")
-    page.wait_for_function(FILLS, arg="st-key-head-grid")
+    page.wait_for_function(FILLS, polling=50, arg="st-key-head-grid")
     expect(page).to_have_url(re.compile("only=head-grid"))
     assert page.get_by_role("button", name="Leave").count() == 1
     text = page.locator(".st-key-lesson-text p").first
@@ -251,7 +254,7 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     page.keyboard.press("PageDown")
     expect(page).to_have_url(re.compile("lesson_step=3.*only=head-view"))
     expect(page.locator(".st-key-head-grid")).to_have_count(0)
-    page.wait_for_function(FILLS, arg="st-key-head-view")
+    page.wait_for_function(FILLS, polling=50, arg="st-key-head-view")
     assert len(page.evaluate("[...widths]")) <= 3  # as drawn at first, and enlarged: none of those that are tried out
     page.keyboard.press("q")
     hide = page.get_by_role("button", name="Hide the answer")
@@ -265,9 +268,10 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     box = code.bounding_box()
     assert box["width"] > 300 and box["y"] >= 0 and box["y"] + box["height"] <= 720
     turn_to(page, "heads?tab=lines&present=1&only=lines")
-    page.wait_for_function(FILLS, arg="st-key-lines")
+    page.wait_for_function(FILLS, polling=50, arg="st-key-lines")
     rows = page.locator(".st-key-lines .scroll")
     assert rows.evaluate("rows => rows.scrollHeight - rows.clientHeight") <= 1  # the whole text, without scrolling
+    drawings_that_were_too_high_or_too_dense_are_presented_above_the_bar(page)
 
 
 WIDTHS_SEEN = """name => {
@@ -288,10 +292,8 @@ RESTS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["dark"])
-def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callable[..., Page], scheme: str) -> None:
-    page = visit("heads?lesson=one-head&lesson_step=3", width=NARROW, scheme=scheme)
-    page.emulate_media(reduced_motion="reduce", color_scheme=scheme)
+def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callable[..., Page]) -> None:
+    page = visit("heads?lesson=one-head&lesson_step=3", width=NARROW, scheme="dark")
     at_step(page, 3, "One head, large", "head-view")
     assert page.locator(".st-key-lesson-bar button:visible").count() >= 4
     assert page.locator("kbd:visible").count() == 0  # a phone has no keys

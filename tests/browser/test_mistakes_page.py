@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW
+from tests.browser.conftest import NARROW, turn_to, viewport
 from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
 
 
-def test_a_mistake_is_predicted_and_then_run_on_the_text(visit: Callable[..., Page]) -> None:
+def test_a_mistake_is_predicted_and_then_run_on_the_text_and_the_list_is_one_box_on_a_phone(
+    visit: Callable[..., Page],
+) -> None:
     page = visit("mistakes?mistake=tiled_kv_heads&text=A dog met another dog.")
     expect(page.get_by_role("heading", name="Tiled instead of interleaved KV heads")).to_be_visible()
     expect(page.get_by_test_id("stMetric")).to_have_count(0)
@@ -30,14 +32,15 @@ def test_a_mistake_is_predicted_and_then_run_on_the_text(visit: Callable[..., Pa
     expect(in_the_list).to_be_focused()  # the answers are disabled now
     page.keyboard.press("ArrowDown")
     expect(page).not_to_have_url(address)
+    settle(page)
 
-
-def test_on_a_phone_the_list_is_one_box(visit: Callable[..., Page]) -> None:
-    page = visit("mistakes?mistake=rope_on_values&model=mqa", width=NARROW, scheme="dark")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(viewport(NARROW))
+    turn_to(page, "mistakes?mistake=rope_on_values&model=mqa")
     expect(page.get_by_role("combobox", name="Mistake")).to_be_visible()
     expect(page.get_by_role("radiogroup", name="RoPE and positions")).to_be_hidden()
     expect(page.get_by_text(re.compile("Silent|NaN"))).to_have_count(0)  # before the prediction
-    page.get_by_role("button", name="Skip and show").tap()
+    page.get_by_role("button", name="Skip and show").click()
     expect(page.get_by_text("The effect: silent.")).to_be_visible()
     expect(page.get_by_test_id("stMetric")).to_be_visible()
     settle(page)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
-from tests.browser.conftest import go
+from tests.browser.conftest import go, turn_to
 from tests.browser.painted import painted_fraction, pixels, settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import the_model
@@ -61,7 +61,7 @@ def test_on_ones_own_machine_a_path_and_a_hub_id_open(tab: Callable[..., Page], 
         go(page, server, "heads")
         a_path_opens_and_a_large_grid_begins_small(page, folder)
         assert hub.asked == []  # for a path, nothing is downloaded
-        go(page, server, "heads")
+        turn_to(page, "heads")
         a_hub_id_is_downloaded_and_shown(page, hub)
         assert server.tracebacks() == []
 

@@ -81,9 +81,9 @@ def the_question_of_a_step_is_read_without_scrolling(page: Page) -> None:
     assert page.locator(".st-key-lesson-text").evaluate("e => e.scrollHeight - e.clientHeight") <= 1
 
 
-WALK = {  # {assertion: URL}
+WALK = {  # {assertion: URL, or "" to go on where the one before has ended}
     a_text_an_example_and_a_model_are_taken_on_the_page_itself: "heads?text=one two",
-    the_sidebar_does_not_repeat_the_text_and_closes_after_a_choice: "heads",
+    the_sidebar_does_not_repeat_the_text_and_closes_after_a_choice: "",
     a_scrolled_page_disappears_below_a_strip_and_long_equations_fit: (
         "cost?compare=gemma-3-27b,gpt-oss-120b,llama-2-7b"
     ),
@@ -92,5 +92,8 @@ WALK = {  # {assertion: URL}
 
 
 def test_a_phone_shows_what_is_chosen_and_hides_what_covers_it(turns: Callable) -> None:
-    for each, (_, page) in zip(WALK, turns(WALK.values(), width=NARROW), strict=True):
+    opened = turns(filter(None, WALK.values()), width=NARROW)
+    for each, address in WALK.items():
+        if address:
+            _, page = next(opened)
         each(page)

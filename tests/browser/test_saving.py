@@ -1,4 +1,4 @@
-"""Every picture can be saved, as SVG and as PNG at twice the size."""
+"""Every picture can be saved, as SVG and as PNG at twice the size, and fills the screen, as every chart does."""
 
 import io
 import re
@@ -10,10 +10,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
+import pytest
 from PIL import Image
 from playwright.sync_api import Download, Locator, Page, expect
 
-from tests.browser.conftest import NARROW
+from tests.browser.conftest import NARROW, viewport
 from tests.browser.painted import SHOTS, background, hue_shares, painted_fraction, settle
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -135,18 +136,15 @@ def assert_nothing_is_needed_from_elsewhere(svg: ET.Element, least_shapes: int) 
     assert sum(1 for e in svg.iter() if e.tag.removeprefix(SVG) in ("path", "line", "circle", "rect")) >= least_shapes
 
 
-def what_is_out_of_sight_is_saved_too(page: Page) -> None:
+def what_is_out_of_sight_is_saved_too_and_a_strange_text_gives_valid_xml(page: Page) -> None:
     """All tokens and lines of a long text are saved, though the component shows only a part."""
+    for key in ("head-grid", "head-view"):
+        ET.fromstring(save(shown(page, key), "SVG")[0][1])
     svg = ET.fromstring(save(shown(page, "lines"), "SVG")[0][1])
     n_tokens = page.locator(".side.q [role=option]").count()
     assert n_tokens > 100 and size(svg)[1] > 20 * n_tokens
     numbers = (re.findall(r"-?[\d.]+", path.get("d")) for path in svg.iter(f"{SVG}path"))
     assert max(float(y) for points in numbers for y in points[1::2]) > 20 * (n_tokens - 2)
-
-
-def a_strange_text_gives_valid_xml(page: Page) -> None:
-    for key in ("head-grid", "head-view", "lines"):
-        ET.fromstring(save(shown(page, key), "SVG")[0][1])
 
 
 def a_chart_of_plotly_has_title_and_link_too(page: Page) -> None:
@@ -164,27 +162,74 @@ def a_chart_of_plotly_has_title_and_link_too(page: Page) -> None:
     expect(component).to_be_visible()
 
 
-def test_every_picture_is_saved_with_title_legend_and_link(turns: Callable) -> None:
-    addresses = dict.fromkeys(address for address, *_ in PICTURES.values())
-    for shown_at, page in turns(addresses):
-        for key in (key for key, (address, *_) in PICTURES.items() if address == shown_at):
-            assert_saved_with_title_legend_and_link(page, key, "light")
+def opened(page: Page, drawing: Locator) -> None:
+    """Press the button for full screen, and wait until the size is final."""
+    drawing.get_by_role("button", name="Full screen", exact=True).click()
+    expect(drawing.get_by_role("button", name="Leave full screen")).to_be_visible()
+    page.wait_for_function("document.fullscreenElement")
 
 
-OTHERS = {  # {assertion: URL}
-    what_is_out_of_sight_is_saved_too: "heads?text=" + " ".join(f"cat {i}" for i in range(70)),
-    a_strange_text_gives_valid_xml: "heads?tab=lines&text=<b>\x01 %26amp; ]]> 👩‍👩‍👧 مرحبا",
-    a_chart_of_plotly_has_title_and_link_too: "heads?tab=rollout&model=mqa",
-}
+def left(drawing: Locator) -> None:
+    drawing.get_by_role("button", name="Leave full screen").click()
+    expect(drawing.get_by_role("button", name="Full screen", exact=True)).to_be_visible()
 
 
-def test_long_and_strange_texts_and_plotly_s_charts_are_saved_too(turns: Callable) -> None:
-    for each, (_, page) in zip(OTHERS, turns(OTHERS.values()), strict=True):
-        each(page)
+def bars_and_a_chart_fill_the_screen(page: Page) -> None:
+    """A drawing goes back to its place; a chart has Streamlit's button."""
+    bars = page.locator(".st-key-compared")
+    first, on_page = bars.locator("rect").first, bars.locator("rect").first.bounding_box()
+    opened(page, bars)
+    assert bars.locator(".ts").bounding_box() == {"x": 0, "y": 0, "width": 1440, "height": 900}
+    assert first.bounding_box()["height"] > 1.5 * on_page["height"]
+    assert bars.get_by_role("button", name="Leave full screen").bounding_box()["y"] < 860
+    left(bars)
+    assert first.bounding_box() == pytest.approx(on_page, abs=1)
+    chart = page.locator(".st-key-figure-published")
+    chart.get_by_role("button", name="Fullscreen", exact=True).click()
+    chart.get_by_role("button", name="Close fullscreen").click()
+    expect(chart.get_by_role("button", name="Fullscreen", exact=True)).to_be_visible()
 
 
-def test_a_narrow_dark_window_saves_the_whole_grid(visit: Callable[..., Page]) -> None:
-    page = visit(PICTURES["head-grid"][0], width=NARROW, scheme="dark")
+def a_head_is_read_in_full_screen(page: Page) -> None:
+    head = shown(page, "head-view")
+    opened(page, head)
+    head.locator("canvas").first.hover()
+    expect(head.locator(".read")).to_have_text(re.compile(r"Query \d+ .* → key \d+ .*"))
+    left(head)
+
+
+def clocks_fit_the_screen(page: Page) -> None:
+    clocks = shown(page, "rope-clocks")
+    opened(page, clocks)
+    last = clocks.get_by_role("radio").last.bounding_box()
+    assert last["x"] + last["width"] <= 1440 and last["y"] + last["height"] <= 900
+    left(clocks)
+
+
+def a_narrow_dark_window_saves_the_whole_grid(page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(viewport(NARROW))
+    settle(page)
     svg = assert_saved_with_title_legend_and_link(page, "head-grid", "dark")
     assert size(svg)[0] > 360
     assert texts(svg).count("H7") >= 4
+
+
+STRANGE = "<b>\x01 %26amp; ]]> 👩‍👩‍👧 مرحبا " + " ".join(f"cat {i}" for i in range(60))
+OTHERS = {  # {URL: assertion}
+    f"heads?text={STRANGE}": what_is_out_of_sight_is_saved_too_and_a_strange_text_gives_valid_xml,
+    "heads?tab=rollout&model=mqa": a_chart_of_plotly_has_title_and_link_too,
+    "cost": bars_and_a_chart_fill_the_screen,
+    HEAD: a_narrow_dark_window_saves_the_whole_grid,
+}
+FULL_SCREEN = {HEAD: a_head_is_read_in_full_screen, TURNED: clocks_fit_the_screen}
+
+
+def test_every_picture_is_saved_with_title_legend_and_link_and_fills_the_screen(turns: Callable) -> None:
+    addresses = dict.fromkeys(address for address, *_ in PICTURES.values())
+    del addresses[HEAD]
+    for address, page in turns([*addresses, *list(OTHERS)]):
+        for key in (key for key, (shown_at, *_) in PICTURES.items() if shown_at == address):
+            assert_saved_with_title_legend_and_link(page, key, "light")
+        for check in (each[address] for each in (FULL_SCREEN, OTHERS) if address in each):
+            check(page)

@@ -1,4 +1,5 @@
-"""Every page in light and dark, wide and narrow: drawn without an error, inside its window, nothing cut off.
+"""Every page in light and dark, wide and narrow: drawn without an error, inside its window, nothing cut off, and
+without a serious finding of axe-core.
 
 `make shots` saves the screenshots of these tests as shots/*.png.
 """
@@ -6,7 +7,6 @@
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from attnviz.figures.label_width import label_width
@@ -25,36 +25,60 @@ from tests.browser.painted import (
     shoot,
     trimmed,
 )
-from tests.browser.sidebar import pick_model
 from tests.browser.test_accessible import (
+    a_wide_formula_is_streamlits_own_and_the_keyboard_scrolls_it,
+    axe_would_find_something,
     headings_go_down_level_by_level,
     nothing_is_serious_and_what_is_written_on_charts_can_be_read,
 )
 
-LOOKS = [(WIDE, "light"), (NARROW, "dark")] + [(WIDE, "dark"), (NARROW, "light")] * bool(SHOTS)
-
+LOOKS = [(WIDE, "light"), (NARROW, "dark")]
+MORE_SHOTS = [(WIDE, "dark"), (NARROW, "light")] if SHOTS else []
 
 LIGHT = [  # in a wide window read by axe-core, with one tab each
-    "", "heads?tab=side&pinned=0.3", "query_groups?tab=cost", "rope?tab=longer", "cost?tab=speed", "steps?step=25",
+    "steps?step=25", "", "heads?tab=side&pinned=0.3", "query_groups?tab=cost", "rope?tab=longer", "cost?tab=speed",
 ]  # fmt: skip
 SEEN = [path for path, _ in PAGES.values()]
 
 
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_every_page_is_painted(turns: Callable, width: int, scheme: str) -> None:
-    read = LIGHT if (width, scheme) == (WIDE, "light") else []
-    others = [path for path in REGISTERED if read and path not in [address.partition("?")[0] for address in read]]
-    for address, page in turns([*(read or SEEN), *others], width=width, scheme=scheme):
+def test_every_page_is_painted_and_axe_finds_nothing_serious_in_the_light(turns: Callable) -> None:
+    looks = list(LOOKS)
+    others = [path for path in REGISTERED if path not in [address.partition("?")[0] for address in LIGHT]]
+    for address, page in turns([*LIGHT, *others]):
         path = address.partition("?")[0]
         expect(page.get_by_role("heading", level=1)).to_have_text(REGISTERED[path].name)
         if path in SEEN:
-            shoot(page, f"{(path or 'front').replace('_', '-')}-{scheme}-{width}")
-            is_painted(page, width, scheme)
-        if address in read:
-            nothing_is_serious_and_what_is_written_on_charts_can_be_read(page, scheme == "dark")
-            page.set_viewport_size(viewport(width))
-        elif read:
+            for width, scheme in [*looks, *MORE_SHOTS]:
+                look(page, width, scheme)
+                shoot(page, f"{(path or 'front').replace('_', '-')}-{scheme}-{width}")
+                is_painted(page, width, scheme)
+                if path == "heads":
+                    every_head_is_painted_and_the_grid_has_as_many_hues_as_kv_heads(page, 4)
+                if path == "query_groups":
+                    nothing_written_is_cut_off(page)
+                if (width, scheme) == LOOKS[0]:
+                    axe_finds_nothing(page, dark=False)
+            looks.reverse()  # the next page begins in the present window
+        elif address in LIGHT:
+            axe_finds_nothing(page, dark=False)
+        else:
             headings_go_down_level_by_level(page)
+        if address == "cost?tab=speed":
+            a_wide_formula_is_streamlits_own_and_the_keyboard_scrolls_it(page)
+
+
+def look(page: Page, width: int, scheme: str) -> None:
+    """Make the window that wide, light or dark, and scroll to the page's top."""
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size(viewport(width))
+    settle(page)
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+
+
+def axe_finds_nothing(page: Page, dark: bool) -> None:
+    expect(page.get_by_test_id("stSidebar")).to_be_in_viewport(ratio=0.9)
+    nothing_is_serious_and_what_is_written_on_charts_can_be_read(page, dark)
+    page.set_viewport_size(viewport(WIDE))
 
 
 def is_painted(page: Page, width: int, scheme: str) -> None:
@@ -85,24 +109,69 @@ def begins_80_pixels_from_its_top(page: Page, width: int) -> None:
     expect(page.locator(".st-key-narrow")).to_be_visible(visible=width == NARROW)
 
 
-CHARTS = {  # of the pages RoPE and Cost, see test_rope_page.py and test_cost_page.py
-    "heads": ["tab=number", "tab=stages", "tab=does", "tab=rollout"],
-    "query_groups": ["tab=cost", "tab=alike", "tab=latent"],
-    "steps": ["tab=lens", "tab=residual", "tab=tiles"],
-}
+def every_head_is_painted_and_the_grid_has_as_many_hues_as_kv_heads(page: Page, n_kv_heads: int) -> None:
+    grid = page.get_by_role("grid")
+    expect(grid.get_by_role("gridcell")).to_have_count(32)
+    image = pixels(grid)
+    assert min(painted_fraction(head) for head in maps(grid, image)) > 0.1
+    assert hues(image) == n_kv_heads
 
 
-def test_what_is_written_is_not_cut_off(turns: Callable) -> None:
+def maps(grid: Locator, image: np.ndarray) -> list[np.ndarray]:
+    """Return the pixels of each head of the grid, cropped from its screenshot."""
+    at = grid.bounding_box()
+    boxes = (
+        grid.get_by_role("gridcell").locator(".map").evaluate_all("heads => heads.map(h => h.getBoundingClientRect())")
+    )
+    corners = [(round(box["x"] - at["x"]), round(box["y"] - at["y"])) for box in boxes]
+    return [
+        image[y : y + int(box["height"]), x : x + int(box["width"])] for (x, y), box in zip(corners, boxes, strict=True)
+    ]
+
+
+def hues(image: np.ndarray) -> int:
+    """Return the number of separate runs of neighbouring hues; a hue counts from 1 in 500 pixels."""
+    painted = hue_shares(image, bins=36) > 0.002
+    return int((painted & ~np.roll(painted, 1)).sum())
+
+
+# Charts of Query grouping's tab on its cost: above; of RoPE and Cost: test_rope_page.py and test_cost_page.py.
+CHARTS = [
+    "heads?tab=number", "heads?tab=stages", "heads?tab=does", "heads?tab=rollout&model=mqa",
+    "query_groups?tab=alike", "query_groups?tab=latent&tiled=1",
+    "steps?tab=lens", "steps?tab=residual", "steps?tab=tiles",
+]  # fmt: skip
+DARK = [  # read by axe-core
+    "query_groups?tab=latent&tiled=1", "steps?tab=residual",
+    "cost?tab=measured",  # tags and a button of the primary colour
+    "heads?tab=masks&window=8&lesson=one-head&lesson_step=3",
+]  # fmt: skip
+
+
+def test_what_is_written_is_not_cut_off_and_axe_finds_nothing_serious_in_the_dark(turns: Callable) -> None:
     widths = [WIDE, NARROW]
-    for address, page in turns(f"{name}?{query}" for name, queries in CHARTS.items() for query in queries):
-        assert page.get_by_test_id("stPlotlyChart").count(), address
-        for width in widths:
-            page.set_viewport_size({"width": width, "height": 844})
-            settle(page)
-            fits(page)
-            assert (cut_off(page), covered(page), trimmed(page)) == ([], [], []), f"{address}, {width} pixels wide"
-        widths.reverse()  # start the next one at the window's current width
-    labels_are_as_wide_as_estimated(page)
+    for address, page in turns(dict.fromkeys([*CHARTS, *DARK]), scheme="dark"):
+        for width in widths if address in CHARTS else [WIDE]:
+            if page.viewport_size["width"] != width:
+                page.set_viewport_size(viewport(width))
+                settle(page)
+            if address in CHARTS:
+                nothing_written_is_cut_off(page)
+            if address in DARK and width == WIDE:
+                axe_finds_nothing(page, dark=True)
+        if address in CHARTS:
+            widths.reverse()  # the next one begins in the present window
+        if address == "heads?tab=rollout&model=mqa":
+            every_head_is_painted_and_the_grid_has_as_many_hues_as_kv_heads(page, 1)
+        if address == "steps?tab=tiles":
+            labels_are_as_wide_as_estimated(page)
+    axe_would_find_something(page)
+
+
+def nothing_written_is_cut_off(page: Page) -> None:
+    assert page.get_by_test_id("stPlotlyChart").count(), page.url
+    fits(page)
+    assert (cut_off(page), covered(page), trimmed(page)) == ([], [], []), f"{page.url}, {page.viewport_size}"
 
 
 MEASURE = """(labels) => {
@@ -129,36 +198,3 @@ LABELS = [
 def labels_are_as_wide_as_estimated(page: Page) -> None:
     for label, width in zip(LABELS, page.evaluate(MEASURE, LABELS), strict=True):
         assert width - 1 <= label_width(label) <= 1.25 * width + 1, f"{label} takes {width} pixels"
-
-
-def test_every_head_is_painted_and_the_grid_has_as_many_hues_as_kv_heads(visit: Callable[..., Page]) -> None:
-    page = visit("heads")
-    expect(page.get_by_role("gridcell")).to_have_count(32)
-    assert min(painted_fraction(head) for head in maps(page.get_by_role("grid"))) > 0.1
-    for model, n_kv_heads in {"MQA": 1, "GQA-2": 2, "GQA-4": 4}.items():
-        pick_model(page, model)
-        expect(page.get_by_text(f"8 query heads read {n_kv_heads} KV head")).to_be_visible()
-        settle(page)
-        assert hues(page) == n_kv_heads, model
-    page.emulate_media(color_scheme="dark")
-    settle(page)
-    assert sum(background(pixels(page.get_by_role("grid")))) < 3 * 64
-    assert hues(page) == n_kv_heads, f"{model} in the dark"
-
-
-def maps(grid: Locator) -> list[np.ndarray]:
-    """Return the pixels of each head of the grid, cropped from one screenshot."""
-    image, at = pixels(grid), grid.bounding_box()
-    boxes = (
-        grid.get_by_role("gridcell").locator(".map").evaluate_all("heads => heads.map(h => h.getBoundingClientRect())")
-    )
-    corners = [(round(box["x"] - at["x"]), round(box["y"] - at["y"])) for box in boxes]
-    return [
-        image[y : y + int(box["height"]), x : x + int(box["width"])] for (x, y), box in zip(corners, boxes, strict=True)
-    ]
-
-
-def hues(page: Page) -> int:
-    """Return the number of separate runs of neighbouring hues in the grid; a hue counts from 1 in 500 pixels."""
-    painted = hue_shares(pixels(page.get_by_role("grid")), bins=36) > 0.002
-    return int((painted & ~np.roll(painted, 1)).sum())

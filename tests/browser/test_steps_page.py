@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, Request, expect
 
-from tests.browser.conftest import NARROW, turn_to, viewport
+from tests.browser.conftest import NARROW, WIDE, turn_to, viewport
 from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
 from tests.browser.sidebar import take_option
 
@@ -20,11 +20,22 @@ def here(page: Page) -> str:
     return page.locator(WALK).evaluate(HERE)
 
 
-def walk(page: Page, keys: str, most: int = 80) -> list[str]:
-    found = [here(page)]
-    for key in keys.split():
-        page.keyboard.press(key)
-        found.append(here(page))
+# Presses arrow keys until a line has these words: into each call, or over it. Returns the lines. A key that a person
+# presses takes a hundred times as long.
+PRESSED = f"""(walk, {{ until, into }}) => {{
+  const seen = [({HERE})(walk)], down = walk.querySelector("[data-go=into]");
+  while (seen.length < 99 && !seen.at(-1).includes(until)) {{
+    const key = into && !down.disabled ? "ArrowDown" : "ArrowRight";
+    walk.dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true, composed: true }}));
+    seen.push(({HERE})(walk));
+  }}
+  return seen;
+}}"""
+
+
+def pressed(page: Page, until: str, into: bool = False) -> list[str]:
+    found = page.locator(WALK).evaluate(PRESSED, {"until": until, "into": into})
+    assert until in found[-1]
     return found
 
 
@@ -39,19 +50,13 @@ def the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(page:
     page.on("request", hear)
     assert "def forward" in here(page)
     expect(page.locator(".sw .title")).to_have_text("ids (B, T) = (1, 29)")
-    while "embed" not in here(page):
-        page.keyboard.press("ArrowRight")
-    found = walk(page, "ArrowRight ArrowRight ArrowDown")  # layer 0, the block of layer 1, its first line
-    assert found[-1].startswith("attn_norm") or found[-1].startswith("blocks.1")
-    while "self.attn(" not in here(page):
-        page.keyboard.press("ArrowRight")
-    seen = set()
-    for _ in range(70):
-        page.keyboard.press("ArrowDown" if page.locator("[data-go=into]").is_enabled() else "ArrowRight")
-        seen.add(here(page))
-        if "F.linear(x" in here(page):
-            break
-    for line in ("q = q_pre_rope", "scores = torch.einsum", "softmax(-1)", "hidden = F.silu", "F.linear(x"):
+    pressed(page, "embed")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):  # layer 0, the block of layer 1, its first line
+        page.keyboard.press(key)
+    assert here(page).startswith(("attn_norm", "blocks.1"))
+    pressed(page, "self.attn(")
+    seen = pressed(page, "F.linear(x", into=True)
+    for line in ("q = q_pre_rope", "scores = torch.einsum", "softmax(-1)", "hidden = F.silu"):
         assert any(line in each for each in seen), line
     expect(page.locator(".sw .title")).to_contain_text("vocab_size")
     the_address_says_the_step(page)
@@ -117,8 +122,8 @@ def over_stays_in_the_function(page: Page) -> None:
     the_address_says_the_step(page)
 
 
-def the_line_of_the_softmax_opens_with_it(page: Page) -> None:
-    """After the reload: its URL is that of the line."""
+def a_link_opens_its_step_the_line_of_the_softmax(page: Page) -> None:
+    the_address_says_the_step(page)
     expect(page.locator(".sw .sum")).to_contain_text("exp(")
     expect(page.locator(".sw .chips [aria-pressed=true]")).to_have_text("softmax(…)")
     expect(page.locator(".sw .does")).to_contain_text("What this line is for. Masks the scores")
@@ -134,19 +139,6 @@ def the_line_of_the_softmax_opens_with_it(page: Page) -> None:
 def the_address_says_the_step(page: Page) -> None:
     step = page.locator(".sw [data-stop][aria-current=step]").get_attribute("data-stop")
     expect(page).to_have_url(re.compile(f"step={step}(&|$)"))
-
-
-def a_step_is_in_the_link_and_opens_again(page: Page) -> None:
-    shown = here(page)
-    page.locator(WALK).focus()
-    page.keyboard.press("ArrowRight")
-    after = here(page)
-    assert after != shown
-    expect(page).to_have_url(re.compile("step=24"))
-    settle(page)
-    page.reload()
-    settle(page)
-    assert here(page) == after
 
 
 def an_entry_that_is_clicked_is_computed_and_chosen_everywhere(page: Page) -> None:
@@ -204,15 +196,13 @@ def a_cell_of_the_lens_is_clicked_into(page: Page) -> None:
 
 
 STEPPED = {  # {assertion: URL, or "" to go on where the one before has ended}
+    a_link_opens_its_step_the_line_of_the_softmax: "steps?step=24",
+    an_entry_that_is_clicked_is_computed_and_chosen_everywhere: "",
+    pictures_are_painted_in_the_hue_of_the_kv_head: "",
     the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits: "steps",
     the_main_button_walks_every_line_and_over_passes_calls: "",
     over_stays_in_the_function: "",
-    a_step_is_in_the_link_and_opens_again: "steps?step=23",
-    the_line_of_the_softmax_opens_with_it: "",
-    an_entry_that_is_clicked_is_computed_and_chosen_everywhere: "",
-    pictures_are_painted_in_the_hue_of_the_kv_head: "",
     playing_goes_on_by_itself_and_pauses: "",
-    a_cell_of_the_lens_is_clicked_into: "steps?tab=lens",
 }
 
 
@@ -226,14 +216,15 @@ def test_the_steps_are_walked_played_and_clicked(turns: Callable) -> None:
 
 HOSTILE = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%20%F0%9F%91%A9%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%20%E4%B8%AD"
 PARTS = [  # with any text
-    "tab=lens&model=mla",
     "tab=tiles&model=own&text=a",
     f"tab=residual&model=own&text={HOSTILE}",
     f"tab=lens&causal=0&query=120&text={'The+king+said+no.+' * 60}",  # only a part is recorded; no mask
 ]
 
 
-def test_it_fits_with_any_text_and_on_a_phone_the_source_is_above(visit: Callable[..., Page]) -> None:
+def test_it_fits_with_any_text_on_a_phone_the_source_is_above_and_a_cell_of_the_lens_is_clicked(
+    visit: Callable[..., Page],
+) -> None:
     page = visit(f"steps?step=30&text={HOSTILE}", width=1280)
     source, made = boxes(page)
     assert source["x"] + source["width"] <= made["x"]
@@ -245,8 +236,10 @@ def test_it_fits_with_any_text_and_on_a_phone_the_source_is_above(visit: Callabl
         turn_to(page, f"steps?{part}")
         expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
         fits(page)
-    page.set_viewport_size({"width": 1280, "height": 720})
+    page.set_viewport_size(viewport(WIDE))
     turn_to(page, "steps?tab=lens")
+    a_cell_of_the_lens_is_clicked_into(page)
+    page.set_viewport_size({"width": 1280, "height": 720})
     what_is_scrolled_behind_the_header_can_be_used(page)
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from attnviz import server as app_server
 from attnviz.server import browser
-from tests.browser.conftest import NARROW, WIDE, go
+from tests.browser.conftest import NARROW, WIDE, go, turn_to, viewport
 from tests.browser.painted import settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import pick_model, to_page
@@ -74,33 +74,39 @@ def dims(page: Page) -> bool:
     return page.get_by_test_id("stMain").evaluate(OPACITY_OF_OUTDATED) < 0.5
 
 
-EFFECTS = {  # file: (what it changes, in which window, with it, without it), in order on one page of each window
+EFFECTS = {  # file: (what it changes, in which window, with it, without it); each begins where the one before has ended
     "dimming": (dims, WIDE, True, False),
     "one_entry": (history_entries, WIDE, 1, 2),
     "drawer": (sidebar_closes, NARROW, True, False),
     "touch": (finger_scrolls, NARROW, True, False),
 }
-FIRST = {WIDE: "", NARROW: "heads"}  # the page that is opened; "drawer" leads to the one on which "touch" is seen
 
 
 def test_workarounds_in_the_browser_make_a_difference_and_the_app_works_without_any(
-    visit: Callable[..., Page], server: Server
+    tab: Callable[..., Page], server: Server
 ) -> None:
+    page = tab(NARROW)  # with touch, in both widths
     with serve(env={"ATTNVIZ_WITHOUT": "all"}) as plain:
-        for width, address in FIRST.items():
-            effects = {name: each for name, each in EFFECTS.items() if each[1] == width}
-            assert len(effects) == 2
-            page = visit(address, width)
-            assert seen(page, effects) == {name: with_it for name, (*_, with_it, _) in effects.items()}
-            go(page, plain, address)
-            assert seen(page, effects) == {name: without_it for name, (*_, without_it) in effects.items()}
-            if width == WIDE:
-                go(page, plain, "heads?window=9")
-                settings_heads_pages_and_charts_work(page)
+        assert seen(page, server) == {name: with_it for name, (*_, with_it, _) in EFFECTS.items()}
+        assert seen(page, plain) == {name: without_it for name, (*_, without_it) in EFFECTS.items()}
+        settings_heads_pages_and_charts_work(page)
         assert plain.tracebacks() == []
 
 
+def seen(page: Page, server: Server) -> dict[str, int | bool]:
+    found = {}
+    page.set_viewport_size(viewport(WIDE))
+    go(page, server, "")
+    for name, (effect, width, *_) in EFFECTS.items():
+        page.set_viewport_size(viewport(width))
+        found[name] = effect(page)
+    return found
+
+
 def settings_heads_pages_and_charts_work(page: Page) -> None:
+    page.set_viewport_size(viewport(WIDE))
+    page.get_by_test_id("stExpandSidebarButton").click()  # the phone's was closed
+    turn_to(page, "heads?window=9")
     pick_model(page, "MQA")
     expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
     settle(page)
@@ -119,10 +125,6 @@ def settings_heads_pages_and_charts_work(page: Page) -> None:
     settle(page)
     page.get_by_text("Zoom, numbers and downloads").first.click()
     expect(page.locator(".stPlotlyChart").first).to_be_visible()
-
-
-def seen(page: Page, effects: dict[str, tuple]) -> dict[str, int | bool]:
-    return {name: effect(page) for name, (effect, *_) in effects.items()}
 
 
 @pytest.mark.parametrize("name", EFFECTS)
