@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.slow  # most start a process, and some of these import 
 
 RIGHT = ANSWERS["rms-norm"][0]
 WRONG = "def rms_norm(x, weight, eps=1e-6):\n    return x\n"
-HOSTILE = {  # against the child: few, because each takes as long as importing torch
+HOSTILE = {  # against the child
     "patches torch": "import torch\ntorch.allclose = lambda *a, **k: True\n"
     "torch.Tensor.__le__ = lambda *a: torch.ones(1)"
     "\ntorch.Tensor.all = lambda *a: True\n" + WRONG,
@@ -69,6 +70,32 @@ def in_this_process(monkeypatch):
 
 
 @pytest.fixture
+def forked(monkeypatch):
+    """Run the child's code in a fork of this process, which has imported torch: a new process takes 3 s for that."""
+
+    def run(command, folder, *limits):
+        pid = os.fork()
+        if pid:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        try:
+            sys.modules["__main__"] = child
+            sys.stdout = (folder / "printed").open("w")
+            child.main(*map(Path, command[-2:]))
+        finally:
+            os._exit(0)
+
+    monkeypatch.setattr("attnviz.practice.judge.run_limited", run)
+
+
+@pytest.fixture
+def nothing_left():
+    """Check that no process is left of those that the test has started."""
+    before = set(psutil.Process().children(recursive=True))  # of a browser, if tests of pages ran in this process
+    yield
+    assert not set(psutil.Process().children(recursive=True)) - before
+
+
+@pytest.fixture
 def without_torch(monkeypatch):
     """Let the process run the file and nothing else, for tests of what the parent does: it need not import torch."""
 
@@ -81,7 +108,7 @@ def without_torch(monkeypatch):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_file_never_passes(name, written, capsys):
+def test_a_hostile_file_never_passes(name, written, capsys, forked):
     never_passes(written(HOSTILE[name]), capsys)
 
 
@@ -101,11 +128,10 @@ def never_passes(file, capsys):
     assert "\x1b" not in output and len(output) > 100
 
 
-def test_a_right_file_passes_and_leaves_nothing(written, capsys):
+def test_a_right_file_passes_and_leaves_nothing(written, capsys, nothing_left):
     file = written(f'TASK = "rms-norm"\n{RIGHT}')
     assert main(["check", str(file)]) == 0
     assert "5 of 5 checks passed" in capsys.readouterr().out
-    assert not psutil.Process().children(recursive=True)
 
 
 @pytest.mark.parametrize("name", ["cache"])
@@ -135,12 +161,11 @@ time.sleep(60)
 """
 
 
-def test_what_hangs_is_stopped_with_all_it_started(written, without_torch):
+def test_what_hangs_is_stopped_with_all_it_started(written, without_torch, nothing_left):
     started = time.monotonic()
     verdict = judge(written(HANGS), TASKS["rms-norm"], seconds=2)
     assert not verdict.passed and "stopped after 2 s, the time limit" in verdict.problem
     assert time.monotonic() - started < 30
-    assert not psutil.Process().children(recursive=True)
 
 
 FILLS_THE_DISK = """
@@ -164,12 +189,16 @@ def test_memory_of_all_processes_together_is_bounded(written, without_torch):
     assert not verdict.passed and "stopped above 0.25 GiB, the limit of all" in verdict.problem
 
 
-def test_flash_passes_in_tiles_and_would_not_fit_at_once(written):
+def test_flash_passes_in_tiles_and_would_not_fit_at_once(written, monkeypatch, forked):
     verdict = judge(written(ANSWERS["flash"][0]), TASKS["flash"], seconds=90)
     assert verdict.passed and "all scores at once would not fit" in verdict.checks[-1].label
     assert 4 * MANY_QUERIES * MANY_KEYS > EXTRA_MEMORY  # scores in float32
     at_once = "def flash_attention(q, k, v, block, mask=None):\n    return q @ k.mT @ v\n"
-    assert "the limit is 1 GiB" in judge(written(at_once), TASKS["flash"], seconds=90).checks[-1].got
+    monkeypatch.setattr("attnviz.practice.judge._matching_mistake", lambda *given: None)
+    any_output = replace(
+        TASKS["flash"], right={"flash_attention": lambda q, *_, **__: q}
+    )  # the right one takes seconds
+    assert "the limit is 1 GiB" in judge(written(at_once), any_output, seconds=90).checks[-1].got
 
 
 def test_watching_judges_at_every_save_until_it_is_ended(written, monkeypatch):

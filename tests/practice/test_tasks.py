@@ -10,6 +10,7 @@ from attnviz.practice.child import Refused
 from attnviz.practice.judge import _check, _matching_mistake, difference, task_named_in
 from attnviz.practice.known import known_mistakes
 from attnviz.practice.live import OF_ONE_HEAD, WITH_MAPS, WITHOUT_ROPE
+from attnviz.practice.task import Case
 from attnviz.practice.tasks import TASKS
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import TASKS as SETTINGS_TASKS
@@ -44,17 +45,30 @@ def test_any_right_way_passes(name, i):
     assert [row for seed in (2, 3) for row in checks(name, names_of(ANSWERS[name][i]), seed) if not row.passed] == []
 
 
-@pytest.mark.parametrize("name", TASKS)
-@pytest.mark.slow
-def test_each_mistake_is_named(name):
-    """Each mistaken version fails, and its outputs differ from those of every other version."""
-    task = TASKS[name]
-    cases = [case for case in task.cases(5) if not case.large]
-    right = [case.run(task.right) for case in cases]
-    named = [_matching_mistake(task, cases, right, [case.run(each.names) for case in cases]) for each in task.mistaken]
-    assert [n and n.explanation for n in named] == [each.explanation for each in task.mistaken] and len(named) >= 2
-    for each in task.mistaken:
-        assert not all(row.passed for row in checks(name, dict(each.names)))
+NAMED = {  # at least so many mistakes of the page change the outputs of the task
+    "attention": 3, "self-attention": 3, "mha": 8, "gqa": 9, "rope": 1, "rms-norm": 0, "swiglu": 1, "cache": 12,
+    "block": 9, "top-p": 0, "mla": 6, "flash": 0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def run_once(monkeypatch):
+    """Run each version on each case once: otherwise every mistake is run again to name every other one."""
+    run, kept = Case.run, {}
+
+    def run_or_remember(case, names):
+        if (id(case), id(names)) not in kept:
+            try:
+                found = run(case, names)
+            except Exception as error:
+                found = error
+            kept[id(case), id(names)] = found, case, names  # so that no other has their ids
+        found = kept[id(case), id(names)][0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(Case, "run", run_or_remember)
 
 
 def outputs_or_error(case, names):
@@ -64,27 +78,29 @@ def outputs_or_error(case, names):
         return f"{type(error).__name__} in line 7: {' '.join(str(error).split())}"
 
 
-NAMED = {  # at least so many mistakes of the page change the outputs of the task
-    "attention": 3, "self-attention": 3, "mha": 8, "gqa": 9, "rope": 1, "rms-norm": 0, "swiglu": 1, "cache": 12,
-    "block": 9, "top-p": 0, "mla": 6, "flash": 0,
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.slow
-def test_the_mistakes_of_the_mistakes_page_are_named(name):
-    """The right version run with a mistake of attnviz/mistakes is identified as that mistake, if its outputs change."""
+def test_each_mistake_of_a_task_and_of_the_mistakes_page_is_named(name, run_once):
+    """Each mistaken version fails, and its outputs differ from those of every other version.
+
+    The right version with a mistake of attnviz/mistakes is identified as that mistake, if its outputs change.
+    """
     task = TASKS[name]
     cases = [case for case in task.cases(5) if not case.large]
     right = [case.run(task.right) for case in cases]
+    found = [[case.run(each.names) for case in cases] for each in task.mistaken]
+    named = [_matching_mistake(task, cases, right, outputs) for outputs in found]
+    assert [n and n.explanation for n in named] == [each.explanation for each in task.mistaken] and len(named) >= 2
+    for outputs in found:
+        assert not all(_check(*each).passed for each in zip(cases, right, outputs, strict=True))
     named = {}
     for mistaken in known_mistakes(task):
-        found = [outputs_or_error(case, mistaken.names) for case in cases]
+        outputs = [outputs_or_error(case, mistaken.names) for case in cases]
         if mistaken in task.mistaken or all(
-            not isinstance(f, str) and same(f, r) for f, r in zip(found, right, strict=False)
+            not isinstance(f, str) and same(f, r) for f, r in zip(outputs, right, strict=False)
         ):
             continue
-        match = _matching_mistake(task, cases, right, found)
+        match = _matching_mistake(task, cases, right, outputs)
         named[mistaken.mistake] = match and match.mistake
     assert all(id == found_id for id, found_id in named.items()) and len(named) >= NAMED.get(name, 0), named
 

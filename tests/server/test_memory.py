@@ -39,6 +39,6 @@ def test_holes_between_what_is_held_go_back_to_the_system_where_the_process_is_l
 
 def test_numpy_multiplies_without_a_thread_that_waits_by_spinning():
     """Counted in a process without OPENBLAS_NUM_THREADS, which this process has set and would pass on."""
-    code = "import gc; gc.disable(); import os, attnviz.compute.models, numpy as np; a = np.ones((600, 600)); a @ a"
+    code = "import gc; gc.disable(); import os, attnviz.compute, numpy as np; a = np.ones((600, 600)); a @ a"
     code += "; print(len(os.listdir('/proc/self/task')))"
     assert run(code, **{k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}) == "1\n"

@@ -14,8 +14,7 @@ from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.Slider_pb2 import Slider
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
-from tests.browser.server import ROOT
-from tests.soak.__main__ import in_proportion
+from tests.soak.__main__ import in_proportion, on_one_core
 from tests.soak.people import Seen, last_in_line, link, words_for
 from tests.soak.session import after, another_value
 from tests.waiting import result_of
@@ -111,11 +110,13 @@ def test_a_session_keeps_its_own_text(label):
 
 
 def test_the_server_and_the_people_have_cores_of_their_own():
-    code = "import os, tests.soak.__main__ as soak; print(soak.on_one_core(), sorted(os.sched_getaffinity(0)))"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    first, *others = sorted(os.sched_getaffinity(0))
-    command = ("taskset", "--cpu-list", str(first)) if others else ()
-    assert output.strip() == f"{command} {others or [first]}"
+    cores = os.sched_getaffinity(0)
+    first, *others = sorted(cores)
+    try:
+        command, left = on_one_core(), sorted(os.sched_getaffinity(0))
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert (command, left) == ((("taskset", "--cpu-list", str(first)), others) if others else ((), [first]))
 
 
 def test_browsers_get_what_is_left_of_one_core():
