@@ -98,7 +98,7 @@ def python_expressions(draw: st.DrawFn, depth: int = 3) -> str:
 
 @pytest.mark.slow
 @given(python_expressions())
-@effort(max_examples=150, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_it_reckons_as_python_does(written):
     try:
         value = eval(re.sub(r"(\d+)", r"Fraction(\1)", written), {"Fraction": Fraction})
@@ -109,7 +109,7 @@ def test_it_reckons_as_python_does(written):
 
 
 @given(st.floats(-1e6, 1e6), st.integers(1, 6))
-@effort(max_examples=150, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_a_printed_decimal_stands_for_all_that_is_rounded_to_it(number, digits):
     found = value_of(f"{abs(number):,.{digits}f}")
     assert found.low <= Fraction(abs(number)) <= found.high and found.high - found.low <= Fraction(
@@ -118,7 +118,7 @@ def test_a_printed_decimal_stands_for_all_that_is_rounded_to_it(number, digits):
 
 
 @given(st.floats(-9, 9), st.floats(0, 8))
-@effort(max_examples=150, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_cos_and_sin_of_an_interval_hold_those_of_all_numbers_in_it(low, width):
     interval = Interval(Fraction(low), Fraction(low + width))
     for name, function in (("cos", math.cos), ("sin", math.sin)):

@@ -103,7 +103,7 @@ def holds(interval, value: float, room: float = 1e-6) -> bool:
 
 
 @given(trees(whole_numbers()))
-@effort(max_examples=100, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_both_printed_forms_of_whole_numbers_are_worth_what_the_expression_is(tree):
     for style in (TEX, PLAIN):
         found = value_of(tree.write(style), style.tex)
@@ -113,7 +113,7 @@ def test_both_printed_forms_of_whole_numbers_are_worth_what_the_expression_is(tr
 
 @pytest.mark.slow
 @given(trees(any_numbers()))
-@effort(max_examples=100, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_both_printed_forms_of_rounded_numbers_may_be_worth_what_the_expression_is(tree):
     for style in (TEX, PLAIN):
         try:
@@ -128,7 +128,7 @@ def test_both_printed_forms_of_rounded_numbers_may_be_worth_what_the_expression_
 
 @pytest.mark.slow
 @given(trees(whole_numbers()))
-@effort(max_examples=100, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_letters_stand_where_their_numbers_do(tree):
     """Each value gets its own letter; the letters are then replaced by the numbers in brackets."""
     values = list(tree.values())
@@ -160,7 +160,7 @@ def _renamed(tree: Expression, letters) -> Expression:
 @given(
     trees(any_numbers()), st.sampled_from(list(Steps)), st.sampled_from([None, 0, 1, 3]), st.booleans(), st.booleans()
 )
-@effort(max_examples=100, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_every_equation_is_right_in_every_form(tree, steps, digits, scientific, named):
     names = ("f", r"f_{\text{x}}") if named else ("", "")
     equation = Equation(tree, *names, unit="B", digits=digits, scientific=scientific, steps=steps)

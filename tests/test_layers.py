@@ -1,4 +1,4 @@
-"""Layer rules: direction of imports, pages without code, no pickles, no paths of one machine.
+"""Layer rules: direction of imports, pages without code, no paths of one machine.
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
@@ -78,8 +78,6 @@ PACKAGES = {
 }
 STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "rope", "norm", "feedforward", "cache")}
 MAX_SERVER_LINES = 400  # of all files of attnviz/server together
-PICKLING_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-PICKLING_CALLS = {"torch.load(", "torch.save(", "np.load(", "numpy.load("}  # these unpickle by default
 CACHES = {"lru_cache", "cachetools", "cache_data", "cache_resource", "cached_by_model", "computed_once"}
 MODULES = re.compile(r"attnviz[.]modules\b")
 # In brackets, or this file would violate its own rule.
@@ -153,18 +151,6 @@ def stored_or_computed_in_a_page(source: str, module: str) -> list[str]:
     names = set(imported(source, module)) | {ast.unparse(n) for n in nodes(source) if isinstance(n, ast.Attribute)}
     caches = [name for name in names if name.split(".")[-1] in CACHES or name == "functools.cache"]
     return [f"{module} uses {name}" for name in sorted({*caches, *filter(MODULES.match, names)})]
-
-
-def pickling(source: str, module: str) -> list[str]:
-    names = [name for name in imported(source, module) if name.split(".")[0] in PICKLING_MODULES]
-    calls = [
-        node
-        for node in nodes(source)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("load", "save")
-    ]  # by their last name, since to write every call out takes a second
-    calls = [ast.unparse(call) for call in calls if f"{ast.unparse(call.func)}(" in PICKLING_CALLS]
-    calls = [call for call in calls if "allow_pickle=False" not in call]
-    return [f"{module} uses {name}" for name in names + calls]
 
 
 def paths_of_one_machine(text: str) -> list[str]:
@@ -254,17 +240,6 @@ def test_a_cache_or_a_module_in_a_page_is_noticed() -> None:
     assert stored_or_computed_in_a_page(right, "attnviz.ui.pages.cost") == []
 
 
-@pytest.mark.slow
-def test_nothing_is_pickled() -> None:
-    assert [wrong for path in SOURCES for wrong in pickling(path.read_text(), module_of(path))] == []
-
-
-def test_pickling_is_noticed() -> None:
-    broken = ["import pickle", "from joblib import load", "torch.load('x')", "np.load('x')"]
-    assert [source for source in broken if len(pickling(source, "attnviz.checkpoints")) != 1] == []
-    assert pickling("np.load('x', allow_pickle=False)", "attnviz.checkpoints") == []
-
-
 def test_the_workarounds_stay_small() -> None:
     files = [path for path in TRACKED if path.startswith("attnviz/server/")]
     assert 0 < sum(len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in files) <= MAX_SERVER_LINES
@@ -280,33 +255,36 @@ def test_a_path_of_one_machine_is_noticed() -> None:
 
 
 RUN = "from streamlit.testing.v1 import AppTest; app = AppTest.{}.run(timeout=60); assert not app.exception"
-HEAVY = ("torch", "plotly", "transformers", "pandas", "pyarrow")
+HEAVY = ("torch", "plotly", "transformers", "pandas", "pyarrow", "numpy")
 EMPTY = "from_string('import streamlit')"
 
 
-def heavy_after(*statements: str, heavy: tuple[str, ...] = HEAVY) -> list[set[str]]:
+def heavy_after(*statements: str) -> list[set[str]]:
     """Run the statements in a new Python process, and return the heavy modules that it has imported after each."""
     code = "\n".join(["import sys", *(f"{each}\nprint('imported', *sys.modules)" for each in statements)])
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     found = [line.split()[1:] for line in run.stdout.splitlines() if line.startswith("imported ")]
     assert len(found) == len(statements)
-    return [{name for name in names if name.split(".")[0] in heavy} for names in found]
+    return [{name for name in names if name.split(".")[0] in HEAVY} for names in found]
 
 
 @pytest.mark.slow
-def test_the_front_door_opens_without_anything_heavy() -> None:
-    """Runs the script after an empty page, since Streamlit imports parts of plotly itself; then what is noticed.
+def test_server_and_frame_and_front_door_open_without_anything_heavy() -> None:
+    """The server's module and the frame of a page without numpy too; then an overview; and after both, what is noticed.
 
-    It does not import torch to be noticed: that would take most of the test's time.
+    Streamlit itself, and an empty page, go before: they import parts of plotly. torch is not imported to be noticed:
+    that would take most of the test's time.
     """
-    plotly = "import plotly.graph_objects as go; go.Figure()"
-    empty, app, figure = heavy_after(RUN.format(EMPTY), RUN.format("from_file('app.py')"), plotly)
-    assert app - empty == set() and not {"torch", "transformers"} & empty
-    assert figure - app != set()
-
-
-@pytest.mark.slow
-def test_the_frame_of_a_page_stands_before_numpy_is_needed() -> None:
-    frame = "import attnviz.ui.frame, attnviz.ui.state"
-    streamlit, frame, numpy = heavy_after("import streamlit", frame, "import numpy", heavy=(*HEAVY, "numpy"))
-    assert frame - streamlit == set() and "numpy" in numpy - frame
+    streamlit, server, frame, numpy, empty, overview, figure = heavy_after(
+        "import streamlit",
+        "import app",
+        "import attnviz.ui.frame, attnviz.ui.state",
+        "import numpy",
+        RUN.format(EMPTY),
+        RUN.format("from_file('app.py')"),
+        "import plotly.graph_objects as go; go.Figure()",
+    )
+    assert streamlit == server == frame and not {"torch", "pandas", "numpy"} & frame and "numpy" in numpy
+    assert [name for name in overview - empty if not name.startswith("numpy")] == []
+    assert not {"torch", "transformers"} & empty
+    assert figure - overview != set()

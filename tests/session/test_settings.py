@@ -32,7 +32,7 @@ def test_a_link_opens_the_colour_scale_that_it_names(link, colour):
 
 
 @given(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=12)), WRITTEN, max_size=8))
-@effort(max_examples=75, deadline=None)
+@effort(max_examples=50, deadline=None)
 def test_any_link_gives_settings_in_range_that_reopen_themselves(link):
     found, notices = Settings.from_link(link)
     assert found == found.normalised()
@@ -81,7 +81,8 @@ def test_every_width_offered_builds_and_its_heads_split_into_pairs(n_heads):
     for d_model in (widths(n_heads)[0], widths(n_heads)[-1]):
         config = Settings(model="own", n_heads=n_heads, n_kv_heads=1, d_model=d_model, n_layers=1).own_config()
         assert config.head_dim % 2 == 0 and config.head_dim * n_heads == d_model
-        assert Transformer.random(config, 0).config == config
+        if n_heads in (1, 7, 16, 31):  # the largest take most of the time
+            assert Transformer.random(config, 0).config == config
 
 
 def test_masks_and_rope_reach_the_configuration():

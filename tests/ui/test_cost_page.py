@@ -39,8 +39,7 @@ def texts(**changes) -> list[str]:
         return [said.text for said in opened(Visit(COST, Settings(**changes).normalised())).said]
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("batch, window", [(3, 512), (1, 16)])
+@pytest.mark.parametrize(("precision", "batch", "window"), zip(PRECISIONS, (3, 1) * 9, (512, 16) * 9, strict=False))
 def test_the_headline_is_in_the_chosen_precision_and_for_all_sequences(precision, batch, window):
     settings = Settings(model="gqa-4", context=1000, batch=batch, precision=precision, window=window)
     model = models.config_of(settings)

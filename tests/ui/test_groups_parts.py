@@ -16,16 +16,19 @@ from attnviz.trace import predict
 from tests.ui.test_pages import opened, sentences
 
 PARTS = ["equal", "work", "cost", "maps", "alike", "latent"]
+SIX_HEADS = {"model": "own", "n_heads": "6", "n_kv_heads": "3", "d_model": "96", "n_layers": "2", "qkv_bias": "1"}
 SETTINGS = {
     "one token": {"text": "a"},
     "one head": {"model": "own", "n_heads": "1", "n_layers": "1"},
-    "six heads": {"model": "own", "n_heads": "6", "n_kv_heads": "3", "d_model": "96", "n_layers": "2", "qkv_bias": "1"},
-    "sixteen heads": {"model": "own", "n_heads": "16", "n_kv_heads": "4", "d_model": "128", "n_layers": "1"},
     "largest": {"model": "own", "n_heads": "16", "n_kv_heads": "8", "d_model": "384", "n_layers": "8"},
-    "window of one": {"model": "mha", "window": "1"},
-    "no mask, no rope": {"causal": "0", "rope": "0"},
-    "latent": {"model": "mla"},
+    "window of one, no mask, no rope": {"model": "mha", "window": "1", "causal": "0", "rope": "0"},
     "long": {"text": "word " * 600, "model": "mqa"},
+}
+SAID = {
+    ("cost", "one token"): "Type a longer text",
+    ("maps", "one token"): "Type a longer text",
+    ("maps", "largest"): "too large to convert",
+    ("maps", "window of one, no mask, no rope"): "nothing is merged",
 }
 
 
@@ -34,38 +37,27 @@ def chosen_of(app: AppTest) -> str:
     return app.segmented_control(key="control-tab").value
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.slow
-def test_every_part_has_a_picture_or_a_sentence(part, settings):
-    app = opened("pages/2_query_groups.py", closer=part, tiled="1", head="15", layer="7", **settings)
+def test_every_part_has_a_picture_or_a_sentence(part, name):
+    """MLA and other numbers of heads: tests/test_printed_equations.py."""
+    app = opened("pages/2_query_groups.py", closer=part, tiled="1", head="15", layer="7", **SETTINGS[name])
     assert chosen_of(app) == part
+    assert SAID.get((part, name), "") in sentences(app)
     assert {"stored", "diagram"} <= {part.proto.id.split("-")[-1] for part in app.get("bidi_component")}
     shown = bool(app.get("plotly_chart") or app.info)  # the rest of the page has none
     assert shown or (part == "equal" and any("equivalent formulations agree" in text.value for text in app.markdown))
 
 
-@pytest.mark.parametrize("part", ["cost", "maps"])
-def test_a_text_of_one_token_is_too_short_to_be_compared(part):
-    assert "Type a longer text" in sentences(opened("pages/2_query_groups.py", closer=part, text="a"))
-
-
-def test_a_model_too_large_to_be_converted_is_said():
-    assert "too large to convert" in sentences(opened("pages/2_query_groups.py", closer="maps", **SETTINGS["largest"]))
-
-
-def test_where_nothing_is_merged_the_maps_say_so():
-    assert "nothing is merged" in sentences(opened("pages/2_query_groups.py", closer="maps", model="mha"))
-
-
 def test_untrained_heads_are_called_so():
-    app = opened("pages/2_query_groups.py", closer="maps", **SETTINGS["six heads"])
+    app = opened("pages/2_query_groups.py", closer="maps", **SIX_HEADS)
     assert any("Untrained heads have learnt nothing" in caption.value for caption in app.caption)
     assert any("untrained, seed 0" in text.value for text in app.markdown)
 
 
 def test_untrained_weights_have_no_loss_that_sharing_could_cost():
-    app = opened("pages/2_query_groups.py", closer="cost", tiled="1", **SETTINGS["six heads"])
+    app = opened("pages/2_query_groups.py", closer="cost", tiled="1", **SIX_HEADS)
     assert "untrained weights predict nothing" in sentences(app)
     assert not app.get("plotly_chart")
     said = " ".join(text.value for text in app.markdown)

@@ -11,11 +11,8 @@ from attnviz.session.pages import PAGES
 from attnviz.ui.pages import heads_parts
 
 APP = Path(__file__).parents[2] / "app.py"
-VIEWS = {  # one token, Chinese and each checkpoint: tests/walk.py
-    "long and many": {  # 512 tokens, and too many weights to keep at once: they are computed a layer at a time
-        "text": "a **x** $y$ <b> " * 60, "model": "own", "n_heads": "14", "d_model": "112", "n_layers": "3",
-    },
-    "padding, window": {"padding": "500", "window": "2", "n_sinks": "1", "model": "mqa", "rope": "0"},
+LONG_AND_MANY = {  # 512 tokens, and too many weights to keep at once: they are computed a layer at a time
+    "text": "a **x** $y$ <b> " * 60, "model": "own", "n_heads": "14", "d_model": "112", "n_layers": "3",
 }  # fmt: skip
 
 
@@ -30,11 +27,11 @@ def opened(expanded: str = "", **link: str) -> AppTest:
     return app
 
 
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 @pytest.mark.parametrize("part", PAGES["heads"].tabs)
 @pytest.mark.slow
-def test_every_part_opens_for_any_text_and_model(part, view):
-    app = opened(tab=part, pinned="0.3,7.15", **view)
+def test_every_part_opens_for_a_long_text_and_many_heads(part):
+    """One token, Chinese, padding, windows and checkpoints: tests/test_printed_equations.py."""
+    app = opened(tab=part, pinned="0.3,7.15", **LONG_AND_MANY)
     assert not app.error
 
 
@@ -54,16 +51,12 @@ def test_how_the_models_were_trained_is_what_the_model_card_says():
 
 
 def test_masks_and_ablation_say_the_same_loss():
-    masks, ablated = said(opened(heads_part="masks")), said(opened(heads_part="off"))
-    loss = re.search(r"loss goes from (\d\.\d{3}) to", ablated)[1]
-    assert f"loss {loss} (causal)" in masks and "nats per token" in masks and "nats per token" in ablated
-
-
-@pytest.mark.parametrize("way", ["zero", "mean"])
-def test_both_charts_of_ablation_say_the_same_loss(way):
-    page = said(opened(heads_part="off", off_way=way))
-    assert len(set(re.findall(r"(?:from|loss) (\d\.\d{3})\b", page))) == 1
-    assert ("fixed text" in page) == (way == "mean")
+    masks = said(opened(heads_part="masks"))
+    for way in ("zero", "mean"):
+        ablated = said(opened(heads_part="off", off_way=way))
+        (loss,) = set(re.findall(r"(?:from|loss) (\d\.\d{3})\b", ablated))  # both charts
+        assert f"loss goes from {loss} to" in ablated and ("fixed text" in ablated) == (way == "mean")
+        assert f"loss {loss} (causal)" in masks and "nats per token" in masks and "nats per token" in ablated
 
 
 def test_a_masked_cell_is_blank_in_the_table():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.session.pages import ALL as REGISTERED
+from attnviz.session.pages import TABS_BEFORE
 
 pytestmark = pytest.mark.slow
 
@@ -43,27 +43,22 @@ def pictures(app: AppTest) -> list[str]:
     return charts + [each.id for each in drawn if each.bytes]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_page_opens_by_itself_and_has_nothing_to_complain_of(page):
-    assert sentences(opened(page)) == ""
-
-
 TEXTS = {
-    "one character": "a",
-    "Chinese": "小女孩在花园里找到一个红色的球。",
-    "Arabic": "وجدت الفتاة الصغيرة كرة حمراء",
-    "emoji": "👩‍👩‍👧 🐈 👍🏽",
-    "control characters": "a\x00b\x07c\u200bd\u202ee\r\n\t",
-    "markup": "<script>alert(1)</script> **bold** $x^2$ :red[no] [a](javascript:alert(1))",
-    "a hundred equal words": "word " * 100,
-    "20,000 characters": "Once upon a time there was a king. " * 572,
-}
+    "one character": ("mha", "a"),
+    "Chinese, Arabic, emoji, control characters, markup": (
+        "mqa",
+        "小女孩在花园里 وجدت الفتاة 👩‍👩‍👧 🐈 👍🏽 a\x00b\x07c\u200bd\u202ee\r\n\t"
+        "<script>alert(1)</script> **bold** $x^2$ :red[no] [a](javascript:alert(1))",
+    ),
+    "a hundred equal words": ("mla", "word " * 100),
+    "20,000 characters": ("gqa-4", "Once upon a time there was a king. " * 572),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize(("model", "text"), TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize("page", TRACED)
-def test_any_text_gets_a_picture(page, text):
-    app = opened(page, text=text)
+def test_any_text_gets_a_picture_from_any_checkpoint(page, model, text):
+    app = opened(page, text=text, model=model, layer="7", head="15", query="400")
     assert pictures(app)
     assert ("first 512 are shown" in sentences(app)) == (len(text) > 4000)
 
@@ -75,13 +70,15 @@ def test_no_text_gets_one_sentence_that_says_what_to_do(page):
 
 
 OWN = {
-    "smallest": {"n_layers": "1", "n_heads": "1", "n_kv_heads": "1", "d_model": "8"},
+    "smallest, no mask, no rope": {
+        "n_layers": "1", "n_heads": "1", "n_kv_heads": "1", "d_model": "8", "causal": "0", "rope": "0",
+    },
     "largest": {"n_layers": "8", "n_heads": "16", "n_kv_heads": "16", "d_model": "384"},
-    "seven heads": {"n_heads": "7", "n_kv_heads": "7", "d_model": "98", "qkv_bias": "1"},
-    "no mask, no rope": {"causal": "0", "rope": "0"},
-    "window of one": {"window": "1"},
-    "fast rope": {"theta": "100", "seed": "2147483647"},
-}
+    "seven heads, window of one, fast rope": {
+        "n_heads": "7", "n_kv_heads": "7", "d_model": "98", "qkv_bias": "1", "window": "1", "theta": "100",
+        "seed": "2147483647",
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("own", OWN.values(), ids=OWN)
@@ -92,13 +89,7 @@ def test_any_setting_gets_a_picture(page, own):
     assert pictures(app) or page == "pages/8_practice.py"  # which draws nothing before its first question
 
 
-@pytest.mark.parametrize("model", ["mha", "gqa-4", "gqa-2", "mqa", "mla"])
-@pytest.mark.parametrize("page", TRACED)
-def test_every_checkpoint_gets_a_picture(page, model):
-    assert pictures(opened(page, model=model, layer="7", head="15", query="400"))
-
-
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ["app.py", PAGES[1], PAGES[4]])  # overview, a page with a text, one without
 def test_a_link_with_nonsense_in_it_opens_and_says_what_it_made_of_it(page):
     app = opened(page, n_layers="1e9", seed="abc", theta="-inf", model="../../etc/passwd", foo="<b>bar</b>", head="")
     said = sentences(app).replace("\\", "").replace("“", " ").replace("”", " ").split()  # escaped for markdown
@@ -121,15 +112,8 @@ def test_untrained_weights_have_no_loss_by_position():
     assert {"slowed"} <= charts(own) and charts(trained) - charts(own) == {"loss"}
 
 
-OLD_TABS = {
-    "pages/1_heads.py": "heads_part", "pages/2_query_groups.py": "closer", "pages/3_rope.py": "turning",
-    "pages/4_cost.py": "part",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("page", OLD_TABS)
-def test_links_made_before_there_was_a_tab_open_what_they_opened(page):
-    names = next(each.tabs for each in REGISTERED if each.file == page)
-    for tab in (list(names)[0], list(names)[-1]):
-        app = opened(page, **{**dict.fromkeys(OLD_TABS.values(), "nonsense"), OLD_TABS[page]: tab})
-        assert app.segmented_control(key="control-tab").value == tab and sentences(app) == ""
+def test_links_made_before_there_was_a_tab_open_what_they_opened():
+    """On one page; tests/session/test_settings.py reads such links for each."""
+    old = {**dict.fromkeys(TABS_BEFORE, "nonsense"), "closer": "latent"}
+    app = opened("pages/2_query_groups.py", **old)
+    assert app.segmented_control(key="control-tab").value == "latent" and sentences(app) == ""

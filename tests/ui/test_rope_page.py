@@ -17,6 +17,9 @@ from tests.oracles import equation_results
 ROOT = Path(__file__).parents[2]
 TEXT = "The old man laughed. The little girl found a red ball in the garden, and the old man laughed again at the girl."
 MODELS = ["mha", "gqa-4", "mla"]
+CELLS = [  # model, layer, head, query, key: before, after and at the query
+    ("mha", 1, 3, 21, 5), ("gqa-4", 0, 0, 7, 10), ("mla", 2, 6, 10, 10), ("mla", 1, 3, 21, 5),
+]  # fmt: skip
 
 
 def opened(**link: str) -> AppTest:
@@ -42,8 +45,7 @@ def traced(model: str, text: str) -> Trace:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("layer", "head", "query", "key"), [(1, 3, 21, 5), (0, 0, 7, 10), (2, 6, 10, 10)])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "layer", "head", "query", "key"), CELLS)
 def test_every_formula_of_a_score_is_the_score_that_the_model_computed(model, layer, head, query, key):
     link = {"layer": layer, "head": head, "query": query, "key": key}
     app = opened(model=model, text=TEXT, **{name: str(value) for name, value in link.items()})
@@ -58,8 +60,7 @@ def test_every_formula_of_a_score_is_the_score_that_the_model_computed(model, la
     assert abs(expected) <= limit
 
 
-@pytest.mark.parametrize("pair", [0, 2, 7])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "pair"), [("mha", 0), ("gqa-4", 7), ("mla", 2), ("mla", 7)])
 def test_the_rotation_of_a_pair_is_that_of_the_model(model, pair):
     """The numbers before and after rotation are the trace's q; the pair's part of q·k is from the trace's q and k."""
     layer, head, m, n = 2, 5, 19, 7
@@ -100,7 +101,7 @@ def test_a_pair_that_a_model_does_not_have_becomes_its_last():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("turning", ["distance", "values", "layouts", "longer", "without", "latent", "equal"])
+@pytest.mark.parametrize("turning", ["distance", "values", "layouts", "without", "latent", "equal"])
 def test_latent_attention_is_said_to_read_no_kv_head(turning):
     assert "KV head" not in said(opened(model="mla", text=TEXT, turning=turning))
 
@@ -115,16 +116,15 @@ def test_maps_say_whose_they_are_and_what_a_row_is(tab):
     assert "Layer 2, head 5 (KV head 1), trained checkpoint. Each row is a query; its weights sum to 1" in text
 
 
+def multiplied_by_yarn(app: AppTest) -> str:
+    """Return the sentence on what YaRN's factor multiplies."""
+    return next(m.value for m in app.main.markdown if "1.0693" in m.value and "1.1434" in m.value)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "part"), [("mla", "16 of 32"), ("gqa-4", "each score by")])
-def test_yarns_factor_is_said_of_what_it_multiplies(model, part):
-    app = opened(model=model, text=TEXT, turning="longer")
-    sentence = next(m.value for m in app.main.markdown if "1.0693" in m.value)
-    assert part in sentence and "1.1434" in sentence
-
-
-def test_yarns_softmax_scale_reaches_the_page():
+def test_yarns_factor_and_softmax_scale_are_said_for_latent_attention():
     app = opened(model="mla", text=TEXT, turning="longer")
+    assert "16 of 32" in multiplied_by_yarn(app) and "KV head" not in said(app)
     scaling = (
         '{"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "mscale": 1, "mscale_all_dim": 1}'
     )
@@ -136,6 +136,7 @@ def test_yarns_softmax_scale_reaches_the_page():
 @pytest.mark.slow
 def test_longer_texts_take_a_factor_and_a_pasted_scaling():
     app = opened(text=TEXT, tab="longer")
+    assert "each score by" in multiplied_by_yarn(app)
     app.slider(key="control-factor").set_value(app.slider(key="control-factor").value + 1).run()
     assert "1.1099" in next(m.value for m in app.main.markdown if "YaRN also multiplies" in m.value)
     longrope = {"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 4096}

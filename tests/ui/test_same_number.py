@@ -54,7 +54,7 @@ def cells(message):
     return np.where(codes > 10_000, "masked", np.char.mod("%.4f", codes / 10_000))
 
 
-def pairs(trace, most=40):
+def pairs(trace, most=12):
     """Return some (query, key) pairs of a map, including its corners."""
     T = len(trace.tokens)
     drawn = np.random.default_rng(0).integers(0, T, (most, 2)).tolist()

@@ -7,6 +7,7 @@ import pytest
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import Number, Settings
 from tests.ui.test_pages import opened
+from tests.walk import decode_little
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
@@ -36,8 +37,9 @@ WITH_NUMBERS = [  # tabs with sliders or number boxes, and settings that these t
 
 
 @pytest.mark.parametrize(("file", "tab", "needed"), WITH_NUMBERS)
-def test_each_number_of_a_link_is_within_its_control(file, tab, needed):
+def test_each_number_of_a_link_is_within_its_control(file, tab, needed, monkeypatch):
     """At the ends of each setting's range: a control with narrower limits would raise."""
+    decode_little(monkeypatch, n_read=8)
     for end in ("low", "high"):
         numbers = {name: f"{getattr(kind, end):.0f}" for name, kind in NUMBERS.items()}
         app = opened(file, tab=tab, **{**numbers, "padding": "0", "penalty": "1", **needed})

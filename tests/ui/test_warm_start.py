@@ -6,8 +6,6 @@ pytest tests/ui/test_warm_start.py
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -135,12 +133,8 @@ def test_an_import_that_fails_is_not_the_end(monkeypatch):
 # ---- the server
 
 
-@pytest.mark.slow
-def test_the_server_finds_the_app_and_imports_it_without_torch():
+def test_the_server_finds_the_app():
     assert discover_asgi_app(ROOT / "app.py").import_string == "app:app"
-    code = "import sys, app; print(*{n.split('.')[0] for n in sys.modules} & {'torch', 'pandas', 'numpy', 'attnviz'})"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["attnviz"]
 
 
 def has_torch(server: Server) -> bool:
