@@ -82,7 +82,7 @@ def path_caption(
     return Caption(
         f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
         _path_note(trace.config.scale_text, int(allowed.sum())),
-        _path_alt(scores, weights, allowed, labels, query),
+        _path_alt(scores, weights, allowed, labels, query, key),
         equation.tex() if equation else "",
         line=equation.text() if equation else "",
         legend=meanings(equation) if equation else "",
@@ -124,7 +124,9 @@ def _path_note(root: str, n_allowed: int) -> str:
     )
 
 
-def _path_alt(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], query: int) -> str:
+def _path_alt(
+    scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], query: int, key: int
+) -> str:
     rows = (
         f"Three rows of bars for query {query} “{labels[query]}”, one bar per key: {count(len(scores), 'score')} from "
         f"{printed(scores.min())} to {printed(scores.max())}, the {int(allowed.sum())} of unmasked keys, and weights"
@@ -132,7 +134,9 @@ def _path_alt(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, labe
     if not allowed.any():
         return f"{rows}, of which there are none."
     best = int(weights.argmax())
-    return f"{rows}; the largest, {printed(weights[best])}, is on key {best} “{labels[best]}”."
+    selected = "masked" if not allowed[key] else printed(weights[key])
+    also = f"; key {key} “{labels[key]}”: {selected}" if key != best else ""
+    return f"{rows}; the largest, {printed(weights[best])}, is on key {best} “{labels[best]}”{also}."
 
 
 def _reads(trace: Trace, head: int) -> str:

@@ -104,6 +104,8 @@ def test_a_row_of_which_the_mask_keeps_two():
     assert caption.alt.endswith("the largest, 0.8000, is on key 2 “·sat”.")
     assert caption.formula.endswith(r"\tfrac{e^{-1.5000 - \left(-1.5000\right)}}{1.2500} = 0.8000")
     other = path_caption(trace, LABELS, 0, 1, 3, 3)
+    assert other.alt.endswith(f"is on key 2 “·sat”; key 3 “{LABELS[3]}”: 0.2000.")
+    assert path_caption(trace, LABELS, 0, 1, 3, 0).alt.endswith(f"; key 0 “{LABELS[0]}”: masked.")
     assert other.line == "a(3, 3) = exp(s(3, 3) − m) / Z = exp(−2.8863 − (−1.5000)) / 1.2500 = 0.2000"
     assert other.legend.startswith("a(3, 3) = 0.2000: weight of query 3 and key 3; s(3, 3) = −2.8863: score of")
     assert "m = −1.5000: " in other.legend and "2 unmasked keys" in other.legend
@@ -177,9 +179,10 @@ def test_the_charts_say_the_same(how):
         )  # fmt: skip
 
 
-def test_the_words_come_without_plotly():
+def test_the_words_and_the_theme_come_without_plotly():
     """The heads page shows captions before any chart is opened."""
-    code = "import sys, attnviz.figures.head_captions; print('plotly' in sys.modules, 'torch' in sys.modules)"
+    code = "import sys, attnviz.figures.head_captions, attnviz.figures.theme; "
+    code += "print('plotly' in sys.modules, 'torch' in sys.modules)"
     root = Path(__file__).parents[2]
     said = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["False", "False"]
