@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnviz.text import Tokenizer, marks, printable
+from tests.together import together
 
 TOKENIZER = Tokenizer()
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}  # controls, formats, surrogates, unassigned, blanks
@@ -32,19 +33,19 @@ def assert_comes_back_with_labels(text: str) -> None:
     assert len(labels) == len(ids) and [label for label in labels if hides(label)] == []
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@together("text", TEXTS)
 def test_hard_texts_come_back_with_a_visible_label_a_token(text):
     assert_comes_back_with_labels(text)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_text_comes_back_with_a_visible_label_a_token(text):
     assert_comes_back_with_labels(text)
 
 
 @given(st.lists(st.integers(0, TOKENIZER.vocab_size - 1), max_size=30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_tokens_have_labels_even_where_they_spell_no_text(ids):
     labels = TOKENIZER.labels(ids)
     assert len(labels) == len(ids) and [label for label in labels if hides(label)] == []
@@ -87,7 +88,7 @@ def test_equal_words_have_equal_labels():
     assert labels == ["the"] + ["·the"] * 1000
 
 
-@pytest.mark.parametrize(
+@together(
     "text, shown",
     [
         (" the", "·the"), ("\n\t\r", "⏎⇥␍"), ("\x00\x1b", "␀␛"), ("\x7f", "U+007F"), ("\u200b", "U+200B"),

@@ -93,8 +93,8 @@ def test_a_head_spread_over_the_neighbourhood_is_local():
     assert role(uniform(windowed(LOCAL))) == "local"
 
 
-@pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
-@pytest.mark.parametrize("column", [2, 5, 11])
+@together("share", [0.25, 0.5, 0.9])
+@together("column", [2, 5, 11])
 def test_one_dark_column_that_is_not_the_first_is_no_role_but_is_found_on_a_text(share, column):
     weights = uniform() * (1 - share)
     weights[:, column] += share
@@ -122,8 +122,8 @@ def test_what_the_window_masks_is_not_scored():
     assert role(uniform(windowed(1)), windowed(1)) == NO_ROLE
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("window", [4, 7, T])
+@together("seed", range(5))
+@together("window", [4, 7, T])
 def test_a_random_softmax_has_no_clear_role(seed, window):
     assert role(softmax(1.0, windowed(window), seed), windowed(window)) == NO_ROLE
 

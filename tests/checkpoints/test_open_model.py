@@ -87,6 +87,12 @@ def theirs_of(name: str) -> nn.Module:
     return model
 
 
+@pytest.fixture
+def llama(tmp_path: Path, unchanged: dict[str, tuple[Path, nn.Module]]) -> Path:
+    """Return a folder with a Llama of its own, to be damaged."""
+    return shutil.copytree(unchanged["llama"][0], tmp_path / "llama")
+
+
 def saved(name: str, folder: Path, tokenizer_file: Path, **how) -> nn.Module:
     model = theirs_of(name)
     dtype = how.pop("dtype", torch.float32)
@@ -201,8 +207,15 @@ def test_another_output_layer_beside_tied_embeddings_is_refused(name, tmp_path, 
     assert_same(theirs, open_model(tmp_path)[0])
 
 
-@pytest.mark.parametrize("name", ["llama tied, biases", "gpt2", "gemma2", "qwen3"])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("llama tied, biases", torch.bfloat16),
+        ("gpt2", torch.float16),
+        ("gemma2", torch.bfloat16),
+        ("qwen3", torch.float16),
+    ],
+)
 def test_half_precision_stays_on_disk_and_computes_in_float32(name, dtype, tmp_path, tokenizer_file):
     theirs = saved(name, tmp_path, tokenizer_file, dtype=dtype)
     ours, _ = open_model(tmp_path)
@@ -248,13 +261,12 @@ def test_weights_are_views_of_the_file(tmp_path, tokenizer_file):
         ),
     ],
 )
-def test_a_tensor_that_does_not_fit_is_named(change, words, tmp_path, tokenizer_file):
-    saved("llama", tmp_path, tokenizer_file)
-    weights = load_file(tmp_path / "model.safetensors")
+def test_a_tensor_that_does_not_fit_is_named(change, words, llama):
+    weights = load_file(llama / "model.safetensors")
     change(weights)
-    save_file(weights, tmp_path / "model.safetensors")
+    save_file(weights, llama / "model.safetensors")
     with pytest.raises(OpenError, match=words):
-        open_model(tmp_path)
+        open_model(llama)
 
 
 @pytest.mark.parametrize(
@@ -272,21 +284,20 @@ def test_a_tensor_that_does_not_fit_is_named(change, words, tmp_path, tokenizer_
         (dict(num_attention_heads=0), "num_attention_heads"), (dict(hidden_size="x"), "hidden_size"),
     ],
 )  # fmt: skip
-def test_a_configuration_that_does_not_run_is_a_sentence(change, words, tmp_path, tokenizer_file):
-    saved("llama", tmp_path, tokenizer_file)
-    facts = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(facts | change))
+def test_a_configuration_that_does_not_run_is_a_sentence(change, words, llama):
+    facts = json.loads((llama / "config.json").read_text())
+    (llama / "config.json").write_text(json.dumps(facts | change))
     with pytest.raises(OpenError, match=words):
-        open_model(tmp_path)
+        open_model(llama)
 
 
-@pytest.mark.parametrize("value", [0, None, -4, "256"])
-def test_gemmas_scale_of_scores_must_be_a_number_above_zero(value, tmp_path, tokenizer_file):
+def test_gemmas_scale_of_scores_must_be_a_number_above_zero(tmp_path, tokenizer_file):
     saved("gemma2", tmp_path, tokenizer_file)
     facts = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(facts | {"query_pre_attn_scalar": value}))
-    with pytest.raises(OpenError, match="query_pre_attn_scalar must be a number above 0"):
-        open_model(tmp_path)
+    for value in (0, None, -4, "256"):
+        (tmp_path / "config.json").write_text(json.dumps(facts | {"query_pre_attn_scalar": value}))
+        with pytest.raises(OpenError, match="query_pre_attn_scalar must be a number above 0"):
+            open_model(tmp_path)
 
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 135\n"
@@ -305,20 +316,18 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 13
         ("tokenizer.json", lambda p: p.unlink(), "no tokenizer.json, .*AutoTokenizer.from_pretrained"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_with_what_to_do(name, change, words, tmp_path, tokenizer_file):
-    saved("llama", tmp_path, tokenizer_file)
-    change(tmp_path / name)
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(name, change, words, llama):
+    change(llama / name)
     with pytest.raises(OpenError, match=f"^The model [^:]* cannot be opened: .*{words}") as raised:
-        open_model(tmp_path)
+        open_model(llama)
     assert str(raised.value).count("cannot be opened") == 1 and ".." not in str(raised.value)
 
 
 @pytest.mark.parametrize("index", [{"weight_map": ["a"]}, {"weight_map": {"a": {}}}, {}])
-def test_an_index_that_maps_nothing_is_refused(index, tmp_path, tokenizer_file):
-    saved("llama", tmp_path, tokenizer_file)
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+def test_an_index_that_maps_nothing_is_refused(index, llama):
+    (llama / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(OpenError, match="must map tensors to safetensors files"):
-        open_model(tmp_path)
+        open_model(llama)
 
 
 def test_parts_without_their_index_are_named(tmp_path, tokenizer_file):
@@ -328,19 +337,18 @@ def test_parts_without_their_index_are_named(tmp_path, tokenizer_file):
         open_model(tmp_path)
 
 
-def test_what_is_not_there_is_named_and_pickles_are_refused(tmp_path, tokenizer_file):
-    saved("llama", tmp_path, tokenizer_file)
+def test_what_is_not_there_is_named_and_pickles_are_refused(llama):
     for name, words in (("tokenizer.json", "no tokenizer.json"), ("model.safetensors", "neither model.safetensors"),
                         ("config.json", "no config.json")):  # fmt: skip
-        (tmp_path / name).rename(tmp_path / "elsewhere")
+        (llama / name).rename(llama / "elsewhere")
         with pytest.raises(OpenError, match=words):
-            open_model(tmp_path)
-        (tmp_path / "elsewhere").rename(tmp_path / name)
-    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+            open_model(llama)
+        (llama / "elsewhere").rename(llama / name)
+    (llama / "model.safetensors").rename(llama / "pytorch_model.bin")
     with pytest.raises(OpenError, match="pytorch_model.bin, a pickle"):
-        open_model(tmp_path)
-    (tmp_path / "config.json").write_text("{")
+        open_model(llama)
+    (llama / "config.json").write_text("{")
     with pytest.raises(OpenError, match="config.json is not valid JSON"):
-        open_model(tmp_path)
+        open_model(llama)
     with pytest.raises(OpenError, match="There is no folder"):
-        open_model(tmp_path / "nothing")
+        open_model(llama / "nothing")

@@ -10,6 +10,7 @@ from attnviz.compute import models
 from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import MODELS, Settings
+from tests.together import together
 from tests.ui.test_pages import TRACED, opened, sentences
 
 TRAINED = shipped_config("gqa-4")
@@ -31,8 +32,8 @@ def test_as_trained_there_is_nothing_to_say(model):
     assert beyond_training(trained, models.config_of(settings), settings.text, trained.max_context) == []
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
+@together(
+    "how, expected",
     [
         ({"n_tokens": 257}, [257, 256]),
         ({"causal": False}, []),
@@ -89,17 +90,18 @@ def test_the_checkpoint_is_as_its_card_has_it(model):
     assert "](quality.svg)" not in card
 
 
-@pytest.mark.parametrize("page", TRACED)
-@pytest.mark.parametrize("link", [{"window": "5", "causal": "0"}, {"rope": "0"}, {"text": EXAMPLES["中文"]}])
+LINKS = ({"window": "5", "causal": "0"}, {"rope": "0"}, {"text": EXAMPLES["中文"]})
+
+
+@pytest.mark.parametrize(("page", "link"), [*zip(TRACED, LINKS, strict=True)])
 def test_it_stands_above_the_maps_with_the_card(page: str, link: dict[str, str]) -> None:
     app = opened(page, **link)
     assert len(app.warning) == 1 and "1812" in app.warning[0].value
     assert any("Not good for" in element.value for element in app.markdown)
 
 
-@pytest.mark.parametrize("page", TRACED)
-def test_nothing_is_said_of_untrained_models(page: str) -> None:
-    assert "1812" not in sentences(opened(page, model="own", window="5", causal="0", rope="0"))
+def test_nothing_is_said_of_untrained_models() -> None:
+    assert "1812" not in sentences(opened(TRACED[0], model="own", window="5", causal="0", rope="0"))
 
 
 def test_every_way_of_running_that_a_setting_changes_is_looked_at() -> None:

@@ -32,9 +32,7 @@ def view(**changes: object) -> View:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes", [{**ALL, "model": "mha"}, {**ALL, "model": "mla"}, {"temperature": 0.0}, {"model": "own", "text": "a"}]
-)
+@pytest.mark.parametrize("changes", [{**ALL, "model": "mla"}, {"temperature": 0.0, "model": "own", "text": "a"}])
 def test_the_token_chosen_is_that_of_decode_and_each_entry_is_its_arithmetic(changes: dict) -> None:
     v = view(**changes, draw_seed=29)
     written = decoding.written_of(v).steps

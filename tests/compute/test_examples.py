@@ -17,7 +17,7 @@ MODELS = ("mha", "mla", "own")
 TRAINED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 
 
-@together("model", TRAINED)
+@together("model", ("gqa-4", "mla"))
 @together("name", EXAMPLES)
 def test_the_sentence_says_the_weight_of_the_cell_that_the_example_selects(model, name):
     settings = Settings(model=model)

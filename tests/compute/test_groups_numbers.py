@@ -115,7 +115,7 @@ def compared(config: ModelConfig) -> list[ModelConfig]:
     return [*family, config] if config.attention == "mla" else family
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(invented(), st.integers(1, 60))
 def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
     configs = compared(config)
@@ -142,6 +142,7 @@ def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
     assert all(re.search(rf"\b{n}\b", drawing.note) for n in keys)  # how many keys are attended to
 
 
+@settings(max_examples=30)
 @given(st.sampled_from([1, 2, 3, 6, 8]).flatmap(lambda n: st.tuples(st.just(n), st.sampled_from(divisors(n)))))
 def test_the_projections_printed_are_those_of_the_live_layer(heads):
     config = ModelConfig(n_layers=1, d_model=23, n_heads=heads[0], n_kv_heads=heads[1], head_dim=14, vocab_size=19)
@@ -154,7 +155,7 @@ def test_the_projections_printed_are_those_of_the_live_layer(heads):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(invented())
 def test_the_cache_printed_is_the_one_a_live_model_fills(config):
     measured = {c: cached_bytes(c, 1) for c in compared(config)}
@@ -167,6 +168,7 @@ def test_the_cache_printed_is_the_one_a_live_model_fills(config):
     assert sum(rect[2] for rect in bars) == pytest.approx(measured[config])
 
 
+@settings(max_examples=30)
 @given(invented())
 def test_the_numbers_of_mla_are_its_own(config):
     if config.attention != "mla":
@@ -184,6 +186,7 @@ LOSSES = st.integers(1, 40).flatmap(
 )
 
 
+@settings(max_examples=40)
 @given(LOSSES, st.floats(0.25, 900))
 def test_losses_printed_are_those_drawn(both, n_characters):
     mha, other = map(np.array, both)

@@ -11,7 +11,7 @@ from threading import Event
 from time import sleep
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnviz.compute import cost as compute_cost
@@ -31,7 +31,7 @@ def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
     assert description is None and replace(pasted, id=id) == load_presets()[id]
 
 
-@pytest.mark.parametrize(
+@together(
     "pasted, words",
     [
         ("{", ["Invalid JSON"]),
@@ -61,7 +61,7 @@ FIELDS = ["n_layers", "moe", "id", "model_type", "hidden_size"]
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner),
     max_leaves=8,
 ))  # fmt: skip
-@pytest.mark.slow
+@settings(max_examples=50)
 def test_any_json_gives_a_model_or_a_sentence(value):
     try:
         compute_cost.pasted_model(json.dumps(value))

@@ -4,6 +4,7 @@ import json
 import struct
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,14 @@ from attnviz.practice import child_on_shipped, on_shipped
 from attnviz.session.settings import Settings
 from attnviz.ui.look import packed
 from tests.practice.answers import ANSWERS
+from tests.together import together
 
 ROOT = Path(__file__).parents[2]
 HERE = {"Host": "localhost:8501", "User-Agent": "Chromium"}
 
 
-@pytest.mark.parametrize(
-    ("address", "headers", "asked_by"),
+@together(
+    "address, headers, asked_by",
     [
         (None, HERE, None), ("", HERE, None), ("0.0.0.0", HERE, None), ("192.168.1.5", HERE, None),
         ("demo.example", HERE, None), ("127.0.0.1.demo.example", HERE, None),
@@ -38,9 +40,14 @@ def test_nobody_elses_request_runs_code(address, headers, asked_by):
     assert own_code.refused(address, headers, asked_by).endswith(".")
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
-@pytest.mark.parametrize("host", ["localhost:8501", "127.0.0.1:8501", "[::1]:8501", "localhost", "127.0.0.1"])
-@pytest.mark.parametrize("asked_by", [None, "127.0.0.1", "::1"])
+@together(
+    "address, host, asked_by",
+    product(
+        ["127.0.0.1", "localhost", "::1", "127.0.0.2"],
+        ["localhost:8501", "127.0.0.1:8501", "[::1]:8501", "localhost", "127.0.0.1"],
+        [None, "127.0.0.1", "::1"],
+    ),
+)
 def test_ones_own_does(address, host, asked_by):
     assert own_code.refused(address, {"Host": host}, asked_by) == ""
 

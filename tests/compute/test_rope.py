@@ -16,6 +16,7 @@ from attnviz.modules import Transformer
 from attnviz.modules.rope_scaling import scaled_rope_frequencies
 from attnviz.session.settings import Settings
 from attnviz.trace import predict
+from tests.together import together
 
 IDS = tuple(range(11, 11 + 29))
 
@@ -71,8 +72,8 @@ def test_published_parameters_are_read_without_their_base_and_phi3s_longrope_wit
     assert problem is None and (methods[rope.PASTED].rope_type, methods[rope.PASTED].factor) == ("longrope", 3)
 
 
-@pytest.mark.parametrize(
-    ("pasted", "method"),
+@together(
+    "pasted, method",
     [
         ('{"type": "yarn", "factor": 4, "original_max_position_embeddings": 4096, "finetuned": true}', "yarn"),
         (f'{{"type": "su", "short_factor": {[1.0] * 12}, "long_factor": {[2.0] * 12}, "long_mscale": 1.1}}',

@@ -35,28 +35,27 @@ def last_number(notice: str) -> int:
 
 
 @given(LINKS)
-@effort(max_examples=150, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_the_number_in_a_notice_is_what_is_selected(link):
-    if True:
-        view = opened(link)
-        (layer, head), query = view.layer_and_head, view.query
-        asked = {name: link[name] for name in SELECTION if name in link}
-        said = {notice.split("link's ")[1].split()[0]: notice for notice in view.link_notices(asked)}
-        unread = {notice.split("link's ")[1].split()[0] for notice in Settings.from_link(link)[1]}
-        selected = {"layer": layer, "head": head, "query": query}
-        if view.settings.pair >= 0:
-            selected["pair"] = compute_rope.pair_of(view)
-        for name, written in asked.items():
-            if name in unread:
-                assert name not in said
-            elif name in ("query", "key", "pair") and float(written) == -1:
-                assert name not in said
-            elif name in selected:
-                assert (name in said) == (float(written) != selected[name])
-            else:
-                assert (name in said) == (float(written) not in range(len(view.labels)))
-        for name in said.keys() & selected.keys():
-            assert last_number(said[name]) == selected[name]
+    view = opened(link)
+    (layer, head), query = view.layer_and_head, view.query
+    asked = {name: link[name] for name in SELECTION if name in link}
+    said = {notice.split("link's ")[1].split()[0]: notice for notice in view.link_notices(asked)}
+    unread = {notice.split("link's ")[1].split()[0] for notice in Settings.from_link(link)[1]}
+    selected = {"layer": layer, "head": head, "query": query}
+    if view.settings.pair >= 0:
+        selected["pair"] = compute_rope.pair_of(view)
+    for name, written in asked.items():
+        if name in unread:
+            assert name not in said
+        elif name in ("query", "key", "pair") and float(written) == -1:
+            assert name not in said
+        elif name in selected:
+            assert (name in said) == (float(written) != selected[name])
+        else:
+            assert (name in said) == (float(written) not in range(len(view.labels)))
+    for name in said.keys() & selected.keys():
+        assert last_number(said[name]) == selected[name]
 
 
 @pytest.mark.parametrize("key", ["99", "29", "1e9"])
@@ -69,7 +68,7 @@ def test_a_key_that_the_text_does_not_have_becomes_the_strongest(key):
 
 
 @given(st.dictionaries(st.sampled_from(["n_heads", "n_kv_heads", "d_model", "n_layers", "seed", "window"]), WRITTEN))
-@effort(max_examples=150, deadline=None)
+@effort(max_examples=60, deadline=None)
 def test_what_a_notice_says_a_setting_is_set_to_is_in_force(link):
     settings, notices = Settings.from_link(link)
     for notice in notices:

@@ -6,18 +6,17 @@ from attnviz.compute import steps as compute
 from attnviz.compute.view import View
 from attnviz.figures import step_captions as captions
 from attnviz.figures.step_purposes import purpose_of
-from attnviz.session.settings import MODELS, Settings
+from attnviz.session.settings import Settings
 
 TEXT = "The old man found a red ball. The old man"
 FILTERS = {"penalty": 1.3, "temperature": 0.7, "top_k": 37, "top_p": 0.9, "min_p": 0.02}
 SETTINGS = [
-    *({"model": model} for model in MODELS),
-    {"model": "mla", "absorbed": True},
-    {"window": 4},
-    {"window": 4, "n_sinks": 2},
+    {"model": "gqa-4", "window": 4, "n_sinks": 2},
+    {"model": "mla"},
+    {"model": "mla", "absorbed": True, "layer": 0},
+    {"model": "own"},
     {"window": 4, "causal": False},
     {"causal": False, "rope": False},
-    {"layer": 0},
 ]
 DECODING = [
     {"model": "mha", "layer": 0, **FILTERS},

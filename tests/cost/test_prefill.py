@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -20,6 +20,7 @@ from attnviz.figures.cost.formulas import prefill_equations
 from attnviz.figures.cost.rates import rate_text
 from attnviz.modules import Transformer
 from tests.arithmetic import check
+from tests.together import together
 
 MQA = ModelConfig(n_layers=3, d_model=29, n_heads=7, n_kv_heads=1, head_dim=11, d_ff=41, vocab_size=101)
 MLA = ModelConfig(
@@ -57,6 +58,7 @@ def test_mla_expands_its_latent_for_a_prompt():
     assert prefill(MLA, 13).attention_flops == 2 * 5 * (7 + 4 + 3) * 273 == 38_220
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 40), st.sampled_from([None, 4, 19]))
 def test_a_prompt_costs_what_its_tokens_cost_one_by_one_but_for_the_output_layer(n_tokens, window):
     model = replace(MQA, sliding_window=window, full_layers=() if window is None else (2,))
@@ -90,8 +92,8 @@ def test_an_impossible_prompt_is_refused(options):
         prefill(MQA, **options)
 
 
-@pytest.mark.parametrize("id", ["llama-3-8b", "gemma-3-27b", "deepseek-v3", "gpt2-small"])
-@pytest.mark.parametrize("n_tokens", [1, 4097, 2**20])
+@together("id", ["llama-3-8b", "gemma-3-27b", "deepseek-v3", "gpt2-small"])
+@together("n_tokens", [1, 4097, 2**20])
 def test_title_point_table_and_equation_are_one_number(id, n_tokens):
     serving = Serving(PRESETS[id], CARDS["t4"], n_tokens, weights="int4")
     drawing, seconds = figures.first_token(serving), serving.prefill().seconds(serving.machine)

@@ -16,6 +16,7 @@ from transformers import (
 from attnviz.checks import ConfigError
 from attnviz.decode import Sampling, distribution, stages
 from attnviz.decode.sampling import draw, keep_min_p, keep_top_k, keep_top_p, penalise_repetition, uniform
+from tests.together import together
 
 V = 101
 IDS = [2, 3, 5, 7, 7, 100]
@@ -42,9 +43,8 @@ VALUES = (0.3, 1.0, 1.7), (None, 1, 11, 1000), (None, 0.1, 0.83), (None, 0.07), 
 ALL = [dict(zip(FIELDS, values, strict=True)) for values in itertools.product(*VALUES)]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_combination_gives_the_distribution_of_transformers(seed):
-    logits = 3 * torch.randn(V, generator=torch.Generator().manual_seed(seed))
+def test_every_combination_gives_the_distribution_of_transformers():
+    logits = 3 * torch.randn(V)
     for settings in ALL:
         sampling = Sampling(**settings)
         ours = distribution(logits, IDS, sampling)
@@ -103,7 +103,7 @@ def critical_value(degrees: int) -> float:
 @pytest.mark.parametrize("vary", ["position", "seed"])
 def test_draws_follow_the_distribution(vary):
     probabilities = distribution(torch.randn(13), [], Sampling(temperature=1.3))
-    counts, n = torch.zeros(13, dtype=torch.float64), 10_000
+    counts, n = torch.zeros(13, dtype=torch.float64), 4_000
     for i in range(n):
         u = uniform(7, i) if vary == "position" else uniform(i, 11)
         counts[draw(probabilities, u)] += 1
@@ -123,7 +123,7 @@ def test_a_token_of_probability_0_is_not_drawn():
     assert [draw(p, u) for u in (0.0, 0.2499, 0.25, 0.5, 1 - 2**-53)] == [1, 1, 3, 3, 3]
 
 
-@pytest.mark.parametrize(
+@together(
     "wrong, names",
     [
         (dict(temperature=-0.1), "temperature"), (dict(temperature=float("nan")), "temperature"),

@@ -5,7 +5,6 @@ import itertools
 import pytest
 import torch
 
-from attnviz.checkpoints import load_checkpoint
 from attnviz.checks import ConfigError
 from attnviz.decode import ModelDrafter, NGramDrafter, Sampling, distribution, generate, speculate, speculation
 from attnviz.decode.speculation import Proposal, check, remainder
@@ -23,10 +22,13 @@ def drafter(name: str, model) -> ModelDrafter | NGramDrafter:
     return NGramDrafter(17, 1) if name == "n-grams" else ModelDrafter(model if name == "itself" else SMALLER)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["model", "itself", "n-grams"])
-@pytest.mark.parametrize("settings", [GROUPED, LATENT])
-@pytest.mark.parametrize("k", [1, 3, 7])
+@pytest.mark.parametrize(
+    ("name", "settings", "k"),
+    [
+        ("model", GROUPED, 1), ("model", LATENT, 7), ("itself", GROUPED, 7), ("itself", LATENT, 3),
+        ("n-grams", GROUPED, 3), ("n-grams", LATENT, 1),
+    ],
+)  # fmt: skip
 def test_greedy_text_is_that_of_the_model_alone(name, settings, k):
     model, greedy = small(**settings), Sampling(temperature=0, repetition_penalty=1.2)
     rounds = list(speculate(model, PROMPT, 29, drafter(name, model), k, greedy))
@@ -37,23 +39,13 @@ def test_greedy_text_is_that_of_the_model_alone(name, settings, k):
         assert all(one.n_accepted == len(one.proposed) for one in rounds) and len(rounds) == -(-29 // (k + 1))
 
 
-@pytest.mark.parametrize("drafter", ["mqa", "n-grams"])
-def test_a_shipped_checkpoint_writes_the_same_in_fewer_passes(drafter):
-    (model, tokens), greedy = load_checkpoint("mha"), Sampling(temperature=0)
-    ids = tokens.encode("Once upon a time there was a boy. Once upon a time there was a")
-    proposes = NGramDrafter(2048) if drafter == "n-grams" else ModelDrafter(load_checkpoint(drafter)[0])
-    rounds = list(speculate(model, ids, 41, proposes, 4, greedy))
-    assert written(rounds) == [step.id for step in generate(model, ids, 41, greedy)]
-    assert len(rounds) < 41
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name, settings", [("model", dict(temperature=0.9, top_k=5)), ("model", dict()), ("n-grams", dict(temperature=1.5))]
+    "name, settings", [("model", dict(temperature=0.9, top_k=5)), ("n-grams", dict(temperature=1.5))]
 )
 def test_the_distribution_is_that_of_the_model_alone(name, settings):
-    """Compare pairs of tokens from 350 seeds with their exact probabilities under the model."""
-    model, n, sampling = small(1), 350, Sampling(**settings)
+    """Compare pairs of tokens from 200 seeds with their exact probabilities under the model."""
+    model, n, sampling = small(1), 200, Sampling(**settings)
     counts, exact = torch.zeros(17, 17, dtype=torch.float64), torch.zeros(17, 17, dtype=torch.float64)
     p = distribution(model(torch.tensor([PROMPT]))[0, -1].detach(), PROMPT, sampling)
     for i in range(17):

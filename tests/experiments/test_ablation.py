@@ -88,18 +88,13 @@ def test_nothing_off_changes_nothing_and_the_model_stays_as_it_was(model):
     np.testing.assert_array_equal(predict(model, IDS), before)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zero", "mean"])
-@pytest.mark.parametrize("rows", [1, 2, 7])
-def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(model, kind, rows, monkeypatch):
+def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(model, kind, monkeypatch):
     """The fast computation, from the layer on with a fused kernel, against the whole model with replaced columns."""
-    monkeypatch.setattr(ablation, "TOKENS_AT_ONCE", rows * len(IDS))
     means = ablation.mean_outputs(model, REFERENCE) if kind == "mean" else None
     H, target = model.config.n_heads, torch.tensor(IDS[1:])
     for layer, block in enumerate(model.blocks):
-        calls = []
-        found = ablation.losses_without_each(model, IDS, layer, means, calls.append)
-        assert found.shape == (H,) and calls == [min(n + rows, H) for n in range(0, H, rows)]
+        expected = []
         for head in range(H):
 
             def instead(_, inputs, head=head, layer=layer):
@@ -110,12 +105,25 @@ def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(m
             hook = block.attn.o_proj.register_forward_pre_hook(instead)
             logits = torch.tensor(predict(model, IDS))[:-1].double()
             hook.remove()
-            assert found[head] == pytest.approx(float(F.cross_entropy(logits, target)), abs=2e-6)
+            expected.append(float(F.cross_entropy(logits, target)))
+        for rows in (1, 2, 7):
+            monkeypatch.setattr(ablation, "TOKENS_AT_ONCE", rows * len(IDS))
+            calls = []
+            found = ablation.losses_without_each(model, IDS, layer, means, calls.append)
+            assert found.shape == (H,) and calls == [min(n + rows, H) for n in range(0, H, rows)]
+            assert found == pytest.approx(expected, abs=2e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run", [{"causal": False}, {"sliding_window": 3}, {"sliding_window": 2, "n_sinks": 1}])
-def test_the_fast_way_keeps_masks(model, run):
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("gqa", {"causal": False}), ("gqa", {"sliding_window": 3}),
+        ("mqa, biases", {"sliding_window": 2, "n_sinks": 1}),
+        ("mla", {"causal": False}), ("mla", {"sliding_window": 2, "n_sinks": 1}),
+    ],
+)  # fmt: skip
+def test_the_fast_way_keeps_masks(name, run):
+    model = Transformer.random(CONFIGS[name], seed=3)
     other = model.with_config(replace(model.config, **run))
     found = ablation.losses_without_each(other, IDS, 1, None)
     for head in range(model.config.n_heads):

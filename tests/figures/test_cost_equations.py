@@ -4,6 +4,7 @@ invented settings; read back from the printed text by tests/arithmetic.py.
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -99,7 +100,7 @@ def last_side(tex: str) -> str:
     return re.split(r"=", tex.removesuffix(r" \end{aligned}"))[-1]
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(models(), TOKENS, st.integers(1, 1024), st.sampled_from(list(PRECISIONS)))
 @example(WINDOWED, 128, 1, "bf16")
 @example(LATENT, 128, 3, "int4")
@@ -122,7 +123,7 @@ def test_the_window_with_its_sinks_is_in_the_equation():
     assert right(equation.tex())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(models())
 def test_parameter_equations_are_the_counted_parameters(model):
     count, attention = count_parameters(model), attention_equation(model)
@@ -137,14 +138,14 @@ def test_parameter_equations_are_the_counted_parameters(model):
     assert right(wrapped(whole)) and wrapped(whole).count("underbrace") == len(count.parts)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(models(), min_size=1, max_size=6), TOKENS)
 def test_each_line_of_the_totals_is_right(several, n_tokens):
     named = {f"Model {i}B & more": model for i, model in enumerate(several)}
     assert right(totals_formula(named, n_tokens))
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(servings())
 @example(Serving(PRESETS["deepseek-v3"], CARDS["t4"], 8192))
 @example(Serving(PRESETS["gpt2-small"], CARDS["b200"].times(64), 1))
@@ -174,7 +175,7 @@ def test_weights_that_do_not_fit_say_by_how_much():
     assert value_of(last_side(drawing.formula), tex=True).low == missing
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(servings(), st.integers(1, 1024))
 @example(Serving(PRESETS["llama-3.1-405b"], CARDS["t4"], 2**20), 1)
 def test_the_bound_and_the_intensity_are_those_of_the_step(serving, batch_size):
@@ -196,7 +197,7 @@ def test_flops_of_a_decode_step_by_hand():
     assert long - short == 61 * 11 * 128 * 2 * (512 + 64 + 512)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(servings(), st.sampled_from([1, 3, 1024]))
 @example(Serving(PRESETS["llama-3.1-405b"], CARDS["t4"], 2**20), 1)
 @example(Serving(PRESETS["llama-3-8b"], CARDS["h100-sxm"], 8192, "fp8", "fp8"), 64)
@@ -229,15 +230,14 @@ def test_a_rate_below_one_is_printed_truly():
 
 
 def test_no_batch_is_named_that_does_not_fit():
-    for card in CARDS.values():
-        for precision in PRECISIONS:
-            serving = Serving(PRESETS["llama-3-8b"], card, 8192, precision, precision)
-            for drawing in (figures.speed(serving), figures.roof(serving)):
-                for said in re.findall(r"([\d,]+) sequences", drawing.title):
-                    assert int(said.replace(",", "")) <= serving.plan().n_users
+    for card, precision in zip(CARDS.values(), itertools.cycle(PRECISIONS)):
+        serving = Serving(PRESETS["llama-3-8b"], card, 8192, precision, precision)
+        for drawing in (figures.speed(serving), figures.roof(serving)):
+            for said in re.findall(r"([\d,]+) sequences", drawing.title):
+                assert int(said.replace(",", "")) <= serving.plan().n_users
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(models(), TOKENS, st.sampled_from([1, 3, 64]), st.sampled_from(list(PRECISIONS)))
 @example(WINDOWED, 128, 1, "bf16")
 @example(LATENT, 128, 3, "int4")

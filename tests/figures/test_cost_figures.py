@@ -10,6 +10,7 @@ import math
 import random
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -33,8 +34,10 @@ from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import attention_equation
 from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, Line, _box, _mark, place, ranges, spread
 from attnviz.figures.cost.rates import rate_text
+from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import kv_colour
 from attnviz.session.settings import Settings
+from tests.together import together
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
 MODELS = comparison(GQA)
@@ -45,7 +48,14 @@ CHOSEN_IDS = ("llama-2-7b", "llama-3-8b", "mistral-7b-v0.1", "gemma-3-27b", "dee
 CHOSEN = [PRESETS[id] for id in CHOSEN_IDS]
 
 
-def whole_drawings() -> dict:
+@cache
+def published(ids: tuple[str, ...] = CHOSEN_IDS) -> Drawing:
+    """Draw all published models; placing their labels takes half a second."""
+    return figures.published(list(PRESETS.values()), [PRESETS[id] for id in ids])
+
+
+@cache
+def drawings() -> dict[str, Drawing]:
     caches = [counted_cache_bytes(m, 70, 2) for m in MODELS]
     counted = [counted_parameters(m) for m in MODELS]
     timings = [Timing(m, n, (0.003, 0.001, 0.002), 7) for n in (16, 64) for m in MODELS]
@@ -54,7 +64,7 @@ def whole_drawings() -> dict:
         "model": figures.model_parameters(MODELS, GQA, [n for n, _ in counted]),
         "cache": figures.cache(MODELS, GQA, caches, 70, 2),
         "precisions": figures.precisions(GQA, 70, 2),
-        "published": figures.published(list(PRESETS.values()), CHOSEN),
+        "published": published(),
         "totals": figures.totals(CHOSEN, 131_072),
         "alternatives": figures.alternatives(LLAMA, 8192),
         "filling": figures.filling(SERVING),
@@ -66,20 +76,16 @@ def whole_drawings() -> dict:
     }
 
 
-DRAWINGS = whole_drawings()
-
-
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_every_drawing_has_words_numbers_and_an_equation(name):
-    drawing = DRAWINGS[name]
-    assert drawing.title and drawing.note and drawing.alt and drawing.formula
-    assert len({len(column) for column in drawing.table.values()}) == 1
-    assert drawing.figure.layout.title.text is None
-    assert drawing.formula.count("{") == drawing.formula.count("}")
+def test_every_drawing_has_words_numbers_and_an_equation():
+    for name, drawing in drawings().items():
+        assert drawing.title and drawing.note and drawing.alt and drawing.formula, name
+        assert len({len(column) for column in drawing.table.values()}) == 1, name
+        assert drawing.figure.layout.title.text is None, name
+        assert drawing.formula.count("{") == drawing.formula.count("}"), name
 
 
 def test_the_bars_of_attention_are_the_parameters_of_its_parts():
-    figure = DRAWINGS["attention"].figure
+    figure = drawings()["attention"].figure
     bars = [trace for trace in figure.data if trace.type == "bar"]
     for bar, model in zip(bars, MODELS, strict=True):
         assert sum(bar.x) == pytest.approx(counted_parameters(model)[1])
@@ -91,11 +97,11 @@ def test_the_bars_of_attention_are_the_parameters_of_its_parts():
 
 def test_formula_and_count_stand_side_by_side_and_agree():
     for name in ("attention", "model"):
-        live = [column for column in DRAWINGS[name].table if column.startswith("counted")]
-        assert DRAWINGS[name].table[live[0]] == DRAWINGS[name].table["by formula"]
-    cache = DRAWINGS["cache"].table
+        live = [column for column in drawings()[name].table if column.startswith("counted")]
+        assert drawings()[name].table[live[0]] == drawings()[name].table["by formula"]
+    cache = drawings()["cache"].table
     assert cache["bf16 bytes counted in live tensors"] == cache["bytes in bf16"]
-    assert DRAWINGS["measured"].table["cache bytes, by formula"][0] == kv_cache_bytes(MODELS[0], 16, bits=32)
+    assert drawings()["measured"].table["cache bytes, by formula"][0] == kv_cache_bytes(MODELS[0], 16, bits=32)
 
 
 def test_the_cache_is_drawn_in_the_precision_asked_for_and_all_four_are_in_the_table():
@@ -112,7 +118,7 @@ def test_the_equation_of_attention_names_what_is_not_a_product():
 
 def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
     points = {}
-    for trace in DRAWINGS["published"].figure.data:
+    for trace in published().figure.data:
         points |= {data[0]: (x, y) for data, x, y in zip(trace.customdata, trace.x, trace.y, strict=True)}
     assert len(points) == len(PRESETS)
     for model in PRESETS.values():
@@ -134,7 +140,7 @@ def test_numbers_that_follow_one_another_are_a_range(numbers):
 
 
 def test_every_published_model_has_its_name_or_the_number_of_its_name():
-    drawing = DRAWINGS["published"]
+    drawing = published()
     listed = dict(part.split("** ", 1) for part in drawing.below.removeprefix("**").split(" · **"))
     written = [note.text.removeprefix("<b>").removesuffix("</b>") for note in drawing.figure.layout.annotations]
     found = sorted(name for text in written for name in [listed[str(n)] for n in numbers_in(text)] or [text])
@@ -148,16 +154,15 @@ def test_every_published_model_has_its_name_or_the_number_of_its_name():
 
 
 def test_chosen_models_are_named_on_the_plot():
-    named = {note.text for note in DRAWINGS["published"].figure.layout.annotations}
+    named = {note.text for note in published().figure.layout.annotations}
     assert {f"<b>{figures.short_name(m)}</b>" for m in CHOSEN} <= named
 
 
-@pytest.mark.parametrize("chosen", [(), *(pair.ids for pair in instructive_pairs())])
-def test_no_label_covers_a_point_or_another_label_on_any_width(chosen):
-    models = list(PRESETS.values())
-    points = crowded_points(len(models)) if chosen else spread_points(len(models))
-    names = [figures.short_name(m) for m in models]
-    spots, numbered, numbers = place(points, names, 400.0, n_needed=len(chosen))
+@pytest.mark.parametrize(("points", "n_needed"), [("spread", 0), ("crowded", 2)])
+def test_no_label_covers_a_point_or_another_label_on_any_width(points, n_needed):
+    names = [figures.short_name(m) for m in PRESETS.values()]
+    points = crowded_points(len(names)) if points == "crowded" else spread_points(len(names))
+    spots, numbered, numbers = place(points, names, 400.0, n_needed=n_needed)
     assert sum(spot is not None for spot in spots) >= 5
     assert sorted(numbered) == [i for i, spot in enumerate(spots) if spot is None]
     assert sorted(n for number in numbers for n in numbers_in(number.text)) == list(range(1, len(numbered) + 1))
@@ -170,25 +175,27 @@ def test_no_label_covers_a_point_or_another_label_on_any_width(chosen):
         assert all(0 < box.left and box.right < width for box in boxes)
 
 
-@pytest.mark.parametrize("chosen", [Settings().compare, *(pair.ids for pair in instructive_pairs())])
-def test_no_two_lines_to_labels_cross_on_a_wide_page_with_the_published_models(chosen):
-    lines = lines_on_a_wide_page(figures.published(list(PRESETS.values()), [PRESETS[id] for id in chosen]).figure)
+@pytest.mark.parametrize("chosen", [(), Settings().compare, *(pair.ids for pair in instructive_pairs())])
+def test_published_models_are_all_named_or_numbered_and_no_two_lines_to_labels_cross_on_a_wide_page(chosen):
+    figure = published(tuple(chosen)).figure
+    assert sum(len(numbers_in(note.text)) or 1 for note in figure.layout.annotations) == len(PRESETS)
+    lines = lines_on_a_wide_page(figure)
     assert min(map(len, lines)) > 5
     assert not any(meet(a, b) for each in lines for a, b in itertools.combinations(each, 2))
 
 
 @pytest.mark.slow
 def test_few_lines_to_labels_cross_on_a_wide_page_whichever_models_are_added():
-    """The placement minimises crossings and cannot exclude them. In 24 such plots there were 33 before labels whose
+    """The placement minimises crossings and cannot exclude them. In these plots there were 13 before labels whose
     lines cross were placed again, and 5 after."""
     chosen, found = [PRESETS[id] for id in Settings().compare], []
-    for seed in range(24):
+    for seed in (7, 15, 19, 22):
         rng = random.Random(seed)
         models = [*PRESETS.values(), *(added_model(rng, i) for i in range((1, 2, 4, 6)[seed % 4]))]
         lines = lines_on_a_wide_page(figures.published(models, chosen).figure)
         found.append(sum(meet(a, b) for each in lines for a, b in itertools.combinations(each, 2)))
         assert min(map(len, lines)) > 5
-    assert sum(found) <= 20, f"crossings in each plot: {found}"
+    assert sum(found) <= 8, f"crossings in each plot: {found}"
 
 
 def added_model(rng: random.Random, i: int) -> ModelConfig:
@@ -261,7 +268,7 @@ def test_spread_keeps_order_and_distance(heights):
 
 
 def test_lines_over_the_context_bend_at_the_window_and_are_dotted_beyond_what_a_model_was_made_for():
-    mistral = [t for t in DRAWINGS["totals"].figure.data if t.name == "Mistral 7B v0.1"]
+    mistral = [t for t in drawings()["totals"].figure.data if t.name == "Mistral 7B v0.1"]
     assert [t.line.dash for t in mistral] == ["solid", "dot"]
     assert (mistral[0].x[-1], mistral[1].x[0]) == (32_768, 32_768)
     assert mistral[0].y[-1] == mistral[1].y[-1] == 4096 * 131_072
@@ -294,7 +301,7 @@ def test_the_verdict_on_a_memory_says_what_fits(id, card, words):
 
 
 def test_the_speed_lines_are_the_roofline_and_dotted_where_memory_ends():
-    chosen = [t for t in DRAWINGS["speed"].figure.data if t.name == "8 K tokens"]
+    chosen = [t for t in drawings()["speed"].figure.data if t.name == "8 K tokens"]
     solid, dotted = chosen
     for x, y in zip(solid.x, solid.y, strict=True):
         assert y == decode_step(LLAMA, 8192, x).tokens_per_second(CARD)
@@ -303,14 +310,14 @@ def test_the_speed_lines_are_the_roofline_and_dotted_where_memory_ends():
 
 
 def test_points_of_the_roofline_lie_on_the_roof():
-    roof, points = DRAWINGS["roof"].figure.data
+    roof, points = drawings()["roof"].figure.data
     assert roof.x[1] == CARD.ridge and roof.y[1] == pytest.approx(CARD.flops)
     for x, y in zip(points.x, points.y, strict=True):
         assert y == pytest.approx(min(x * CARD.bandwidth, CARD.flops))
 
 
 def test_measured_medians_and_middle_halves_are_those_of_the_repeats():
-    trace = DRAWINGS["measured"].figure.data[0]
+    trace = drawings()["measured"].figure.data[0]
     assert list(trace.x) == [16, 64] and list(trace.y) == [2.0, 2.0]
     assert trace.error_y.array[0] == pytest.approx(1.0) and trace.error_y.arrayminus[0] == pytest.approx(1.0)
 
@@ -326,19 +333,9 @@ def test_the_sentences_of_the_pairs_hold():
 SMALL = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=14, d_ff=41, vocab_size=101)
 
 
-@pytest.mark.slow
-def test_every_model_is_named_or_numbered_whichever_are_chosen():
-    rng = random.Random(7)
-    for n in (0, 1, 2, 3, 4, 5, 6, 6, 6):
-        chosen = rng.sample(list(PRESETS.values()), n)
-        notes = figures.published(list(PRESETS.values()), chosen).figure.layout.annotations
-        said = sum(len(numbers_in(note.text)) or 1 for note in notes)
-        assert said == len(PRESETS), [m.id for m in chosen]
-
-
 def test_no_table_of_published_models_holds_none():
     models = list(PRESETS.values())
-    for drawing in (figures.published(models, []), figures.totals(models, 4_096)):
+    for drawing in (published(()), figures.totals(models, 4_096)):
         assert all(cell is not None for column in drawing.table.values() for cell in column)
 
 
@@ -356,8 +353,8 @@ def test_the_chosen_batch_fits_or_is_said_to_be_too_much():
     assert f"{most + 1:,} sequences" in too_many and f"at most {most:,} fit" in too_many
 
 
-@pytest.mark.parametrize(
-    ("id", "n", "copies"),
+@together(
+    "id, n, copies",
     [("llama-3-8b", 1, ""), ("llama-3-8b", 8, ""), ("llama-3-8b", 16, "2"), ("llama-3-8b", 12, ""),
      ("falcon-7b", 5, ""), ("falcon-7b", 71, "71"), ("gpt2-small", 64, ""), ("deepseek-v3", 8, "8")],
 )  # fmt: skip

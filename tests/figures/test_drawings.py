@@ -33,15 +33,19 @@ TEXT = (  # 96 tokens
 )
 REVEALED = ("mask_after_softmax", "cache_sized_with_n_heads")
 SETTINGS = {  # that a drawing needs, by the path of its page, and its tab or "" for all
-    ("heads", ""): {"query": "20"},
+    **dict.fromkeys([("heads", ""), ("rope", ""), ("steps", "")], {"query": "24"}),  # a "["
     ("rope", "latent"): {"model": "mla"},
-    ("decode", ""): {"bound": "16"},
+    ("decode", ""): {"bound": "8"},
 }
+NOTHING_NEW = {  # tabs whose figures other tabs draw too, or that have none
+    "heads": ("side", "family", "masks", "cross", "models"), "query_groups": ("equal",), "rope": ("without",),
+    "steps": ("walk", "step"), "cost": ("facts", "measured"),
+}  # fmt: skip
 VISITS = [  # page, its link
     (page.file, {"tab": tab, **SETTINGS.get((page.path, ""), {}), **SETTINGS.get((page.path, tab), {})})
     for page in PAGES.values()
     for tab in page.tabs
-    if page.path != "practice"  # it draws its maps itself
+    if page.path != "practice" and tab not in NOTHING_NEW.get(page.path, ())  # Practice draws its maps itself
 ] + [(PAGES["mistakes"].file, {"mistake": name}) for name in REVEALED]
 EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # drawn when opened
 
@@ -80,7 +84,7 @@ def drawn() -> dict[str, list[Drawing]]:
         kept.cache_clear()  # or drawings cached by another test would not be drawn here
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "__init__", create_and_keep)
-        decode_little(patch, n_read=24)
+        decode_little(patch, n_read=14)
         for page, link in VISITS:
             app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
             app.query_params.update({"text": TEXT, **link})
@@ -185,7 +189,7 @@ OUR_TAGS = re.compile(r"</?(?:b|i|br|sup|sub|extra)>")
 def test_no_token_is_markup_in_a_figure_or_its_words(drawn):
     for name in functions():
         for drawing in drawn[name]:
-            for text in strings(drawing.figure.to_plotly_json()):
+            for text in strings(drawing.chart.sent().to_dict()):
                 assert "<" not in OUR_TAGS.sub("", text), f"{name}: {text}"
             for text in (drawing.title, drawing.note, drawing.more):
                 plain = re.sub(r"\\[!-/:-@\[-`{-~]", "", text)  # undo the escapes of quoted()

@@ -1,6 +1,7 @@
 """The maps of a mistake: the same cells in both versions, NaN distinct from masked, the difference with its sign."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -33,9 +34,13 @@ def cells(drawing, text: str) -> list:
 SHOWN = [name for name, each in all_mistakes().items() if each.kind != "raises"]
 
 
+EACH_PICTURE = (  # NaN, a head, a mean of heads, another shape, columns
+    "fully_masked_row", "mask_after_softmax", "tiled_kv_heads", "loss_without_shift", "cache_sized_with_n_heads",
+)  # fmt: skip
+
+
 @pytest.mark.slow
-@together("name", SHOWN)
-@pytest.mark.parametrize("n", [1, MAX_TOKENS])
+@together("name, n", [*((name, 9) for name in SHOWN), *product(EACH_PICTURE[:3], (1, MAX_TOKENS))])
 def test_every_symptom_can_be_drawn(name, n):
     found = symptom(name, n)
     if found.columns:

@@ -86,8 +86,8 @@ def test_what_fits_on_so_many_accelerators_is_named(n_sequences):
     assert len(drawing.title.split()) <= 12
 
 
-@pytest.mark.parametrize(
-    ("id", "n", "degree", "times"),  # by hand: the largest common divisor, over the KV heads
+@together(
+    "id, n, degree, times",  # by hand: the largest common divisor, over the KV heads
     [
         ("llama-3-8b", 8, 8, ""),  # 32 query heads, 8 KV heads
         ("llama-3-8b", 32, 32, "8 KV heads: 4 times"),

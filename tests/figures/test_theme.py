@@ -3,14 +3,13 @@
 Run: .venv/bin/python -m pytest tests/figures/test_theme.py
 """
 
-import subprocess
-import sys
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from attnviz.figures import theme
+from tests.together import together
 
 PAGES = {"light": (255, 255, 255), "dark": (14, 17, 23)}  # Streamlit's own two backgrounds
 THEMES = ("light", "dark")
@@ -91,8 +90,8 @@ def test_marks_have_one_lightness():
     assert np.ptp(lightness) < 0.006
 
 
-@pytest.mark.parametrize("page", THEMES)
-@pytest.mark.parametrize("kv_head", range(8))
+@together("page", THEMES)
+@together("kv_head", range(8))
 def test_the_ramp_leaves_the_page_and_never_turns_back(kv_head, page):
     ramp = theme.kv_ramp(kv_head, 8, page)
     away = {"light": -1, "dark": 1}[page]
@@ -102,8 +101,8 @@ def test_the_ramp_leaves_the_page_and_never_turns_back(kv_head, page):
     assert contrast(ramp[-1], PAGES[page]) > 10
 
 
-@pytest.mark.parametrize("page", THEMES)
-@pytest.mark.parametrize("kv_head", range(8))
+@together("page", THEMES)
+@together("kv_head", range(8))
 def test_printed_in_grey_the_order_of_the_weights_is_kept(kv_head, page):
     grey = luminance(theme.kv_ramp(kv_head, 8, page))[::8]
     assert (np.diff(grey) * {"light": -1, "dark": 1}[page] > 0).all()
@@ -143,8 +142,8 @@ def test_kinds_are_not_taken_for_kv_heads():
         assert nearest > 0.04
 
 
-@pytest.mark.parametrize("page", THEMES)
-@pytest.mark.parametrize("scale", [theme.kv_scale(k, 8) for k in range(8)] + [theme.SEQUENTIAL, theme.OF_SEVERAL])
+@together("page", THEMES)
+@together("scale", [theme.kv_scale(k, 8) for k in range(8)] + [theme.SEQUENTIAL, theme.OF_SEVERAL])
 def test_plotly_scales_shade_one_way_on_both_pages(scale, page):
     (start, transparent), (end, full) = scale
     assert (start, end) == (0.0, 1.0)
@@ -173,11 +172,6 @@ def test_masked_is_grey_and_visible(page):
 def test_no_colour_is_one_of_streamlits_placeholders():
     """Streamlit swaps the literal colours #000001 to #000040 in a figure for its theme's."""
     assert not [colour for colour in MARKS if colour.startswith("#0000")]
-
-
-def test_the_theme_itself_does_not_load_plotly():
-    code = "import sys, attnviz.figures.theme; print('plotly' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
 def test_the_base_figure_takes_a_layout():

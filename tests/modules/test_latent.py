@@ -1,5 +1,7 @@
 """Latent attention: against the DeepSeek attentions of `transformers` with copied weights; absorbed = expanded."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -95,10 +97,10 @@ def with_yarn(version: int, scaling: dict) -> tuple[Deepseek, Transformer]:
     return theirs, same_in_ours(theirs, rope_scaling=tuple(scaling.items()))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mscales", MSCALES, ids=str)
-@pytest.mark.parametrize("factor", [1.0, 4.0, 40.0])
-@pytest.mark.parametrize("version", DEEPSEEK)
+@pytest.mark.parametrize(
+    ("version", "factor", "mscales"),
+    [*itertools.product([2], [4.0], MSCALES), *itertools.product([3], [40.0], MSCALES), (3, 1.0, MSCALES[3])],
+)
 def test_yarn_equals_deepseek_whatever_mscale_and_mscale_all_dim_are(version, factor, mscales):
     theirs, ours = with_yarn(version, YARN | {"factor": factor} | mscales)
     ids, record = torch.randint(19, (B, T)), Recording()
@@ -210,4 +212,4 @@ def test_gradients(absorbed):
         options = dict(causal=True, rope=Rope(rope_frequencies(2), "interleaved"), absorbed=absorbed)
         return torch.func.functional_call(module, dict(zip(names, weights, strict=True)), (x,), options)
 
-    assert torch.autograd.gradcheck(run, (x, *weights))
+    assert torch.autograd.gradcheck(run, (x, *weights), fast_mode=True)

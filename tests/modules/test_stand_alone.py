@@ -6,8 +6,8 @@
 import ast
 import builtins
 import shutil
-import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -17,13 +17,10 @@ from attnviz.modules import GroupedQueryAttention, KVCache, RMSNorm, Rope, SwiGL
 from attnviz.modules.sources import sources
 from tests.oracles import agree
 
-pytestmark = pytest.mark.slow
-
 MODULES = Path(__file__).resolve().parents[2] / "attnviz" / "modules"
 ALONE = ("attention", "rope", "norm", "feedforward", "cache")
 
-# The script for each file: `inputs` and `weights` come from this process, `outputs` are returned to it.
-# One process runs all of them, because importing torch takes seconds.
+# The script for each file reads `inputs` and `weights`, and writes `outputs`.
 SCRIPTS = {
     "attention": """
         from attention import GroupedQueryAttention
@@ -66,35 +63,23 @@ LAYERS = {"attention": GroupedQueryAttention(13, 6, 2, head_dim=5), "norm": RMSN
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[torch.Tensor]]:
-    """Return each script's outputs, run with its file alone in a folder, in an isolated Python."""
-    root = tmp_path_factory.mktemp("alone")
-    bodies = {name: "\n".join(line.strip() for line in script.splitlines()) for name, script in SCRIPTS.items()}
-    for name in SCRIPTS:
-        (root / name).mkdir()
-        shutil.copy(MODULES / f"{name}.py", root / name)
-    torch.save((GIVEN, {name: layer.state_dict() for name, layer in LAYERS.items()}), root / "given.pt")
-    code = f"""
-import gc, sys
-gc.disable()  # an import creates what stays
-sys.path = [p for p in sys.path if p]
-import torch
-x, states = torch.load("given.pt")
-found = {{}}
-for name, body in {bodies!r}.items():
-    sys.path.insert(0, name)
-    here = {{"torch": torch, "inputs": [x], "weights": states.get(name)}}
-    exec(body, here)
-    found[name] = here["outputs"]
-    sys.path.pop(0)
-    del sys.modules[name]
-assert not any(m.split(".")[0] == "attnviz" for m in sys.modules)
-torch.save(found, "found.pt")
-"""
-    environment = {"PATH": "", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-I", "-c", code]  # isolated: neither PYTHONPATH nor a folder of the user's
-    run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return torch.load(root / "found.pt")
+    """Return each script's outputs, run with its file alone in a folder, where attnviz cannot be imported."""
+    found = {}
+    for name, script in SCRIPTS.items():
+        folder = tmp_path_factory.mktemp(name)
+        shutil.copy(MODULES / f"{name}.py", folder)
+        here = {"torch": torch, "inputs": [GIVEN], "weights": LAYERS[name].state_dict() if name in LAYERS else None}
+        with pytest.MonkeyPatch.context() as patch:
+            for imported in [m for m in sys.modules if m.split(".")[0] == "attnviz"]:
+                patch.delitem(sys.modules, imported)
+            patch.setitem(sys.modules, "attnviz", None)  # its import is an error
+            outside = [p for p in sys.path if p and Path(p).resolve() != MODULES.parents[1]]
+            patch.setattr(sys, "path", [str(folder), *outside])
+            exec(textwrap.dedent(script), here)
+            assert Path(sys.modules[name].__file__).parent == folder
+            del sys.modules[name]
+        found[name] = here["outputs"]
+    return found
 
 
 def test_attention_alone_equals_ours_and_torchs_kernel(alone: dict) -> None:

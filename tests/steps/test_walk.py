@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.checkpoints import load_checkpoint
 from attnviz.steps import Selection, Walk, record, record_file
 
 IDS = (5, 17, 5, 17, 101, 3, 5)
 
 
-@pytest.fixture(scope="module", params=list_checkpoints())
+@pytest.fixture(scope="module", params=["gqa-4", "mla"])
 def walk(request) -> Walk:
     return Walk(record(load_checkpoint(request.param)[0], IDS, 1), Selection(3, 0, 4, 2))
 
