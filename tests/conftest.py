@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from xdist import is_xdist_controller
 
 from tests.browser.server import Server, serve
 
+BROWSER = Path(__file__).parent / "browser"
 settings.register_profile("any machine", deadline=None)  # the first example includes imports, and machines are busy
 settings.load_profile("any machine")
 gc.disable()  # until all tests are imported: each collection walks all of torch, and finds nothing to free
@@ -23,6 +25,19 @@ def pytest_collection(session: pytest.Session) -> None:
         import torch
 
         torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin each of xdist's equal shares with browser tests: they take longest, and a share's end can be stolen."""
+    n = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if n > 1:
+        browser = [item for item in items if BROWSER in item.path.parents]
+        others = [item for item in items if BROWSER not in item.path.parents]
+        items[:] = [item for k in range(n) for part in (browser, others) for item in part[_share(k, n, len(part))]]
+
+
+def _share(k: int, n: int, size: int) -> slice:
+    return slice(size * k // n, size * (k + 1) // n)
 
 
 def pytest_collection_finish() -> None:
