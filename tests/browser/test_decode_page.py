@@ -104,7 +104,7 @@ def test_a_text_is_written_taken_back_and_continued_otherwise_and_a_phone_shows_
     press(page, "run")  # the server generates more during playback
     expect(new).to_have_count(7 + 40, timeout=30_000)
     looks = page.evaluate("looks")
-    assert looks["undimmed"] and looks["longest"] < DELAY  # a user sees it at full strength throughout
+    assert looks["undimmed"] and looks["longest"] < DELAY, looks  # a user sees it at full strength throughout
     undelayed.evaluate("style => style.remove()")
     expect(player.get_by_role("button", name="▶ play")).to_be_visible()
     player.get_by_role("button", name="Head 5").click()

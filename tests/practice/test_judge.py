@@ -4,7 +4,6 @@ import os
 import sys
 import time
 from contextlib import redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -189,16 +188,13 @@ def test_memory_of_all_processes_together_is_bounded(written, without_torch):
     assert not verdict.passed and "stopped above 0.25 GiB, the limit of all" in verdict.problem
 
 
-def test_flash_passes_in_tiles_and_would_not_fit_at_once(written, monkeypatch, forked):
+def test_flash_passes_in_tiles_and_would_not_fit_at_once(written):
+    """In processes of their own: in a fork of this one, memory that was freed before would hold all scores."""
     verdict = judge(written(ANSWERS["flash"][0]), TASKS["flash"], seconds=90)
     assert verdict.passed and "all scores at once would not fit" in verdict.checks[-1].label
     assert 4 * MANY_QUERIES * MANY_KEYS > EXTRA_MEMORY  # scores in float32
     at_once = "def flash_attention(q, k, v, block, mask=None):\n    return q @ k.mT @ v\n"
-    monkeypatch.setattr("attnviz.practice.judge._matching_mistake", lambda *given: None)
-    any_output = replace(
-        TASKS["flash"], right={"flash_attention": lambda q, *_, **__: q}
-    )  # the right one takes seconds
-    assert "the limit is 1 GiB" in judge(written(at_once), any_output, seconds=90).checks[-1].got
+    assert "the limit is 1 GiB" in judge(written(at_once), TASKS["flash"], seconds=90).checks[-1].got
 
 
 def test_watching_judges_at_every_save_until_it_is_ended(written, monkeypatch):

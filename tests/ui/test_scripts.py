@@ -1,13 +1,12 @@
 """Scripts are served as files, so that a change sends only their URL."""
 
-import asyncio
-
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
 from attnviz.ui.components import scripts
 from attnviz.ui.components.declared import declared
+from tests.waiting import result_of
 
 NAMES = "call", "packed_weights", "text_view"
 
@@ -25,7 +24,7 @@ def get(address: str) -> Response:
     scope = {"type": "http", "method": "GET", "path": address, "headers": []}
     matched, params = route.matches(scope)
     assert matched.name == "FULL"
-    return asyncio.run(route.endpoint(Request({**scope, **params})))
+    return result_of(route.endpoint(Request({**scope, **params})))
 
 
 def test_without_a_route_the_script_is_inline(monkeypatch):
