@@ -50,6 +50,7 @@ def the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(page:
     page.on("request", hear)
     assert "def forward" in here(page)
     expect(page.locator(".sw .title")).to_have_text("ids (B, T) = (1, 29)")
+    a_docstring_is_folded_to_its_first_line(page)
     pressed(page, "embed")
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):  # layer 0, the block of layer 1, its first line
         page.keyboard.press(key)
@@ -62,6 +63,18 @@ def the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(page:
     the_address_says_the_step(page)
     page.remove_listener("request", hear)  # the tests after this one have the same tab
     assert asked == []  # the only message, about the last step, uses the websocket
+
+
+def a_docstring_is_folded_to_its_first_line(page: Page) -> None:
+    rows, fold = page.locator(".sw .docstring"), page.locator(".sw .fold")
+    expect(fold).to_have_text(f"… {rows.count()} more lines")
+    expect(rows.first).to_be_hidden()
+    fold.click()
+    expect(rows.last).to_have_text(re.compile('"""$'))
+    expect(rows.last).to_be_visible()
+    fold.click()
+    expect(rows.last).to_be_hidden()
+    page.locator(WALK).focus()
 
 
 # Clicks the main button until the last line; a step is drawn at once. Returns each step and its function.
