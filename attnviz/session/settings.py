@@ -99,13 +99,15 @@ class Flag:
 
 @dataclass(frozen=True)
 class Text:
-    """Free text, cut at MAX_CHARACTERS."""
+    """Free text, cut at `most` characters."""
+
+    most: int = MAX_CHARACTERS
 
     def read(self, written: str) -> object:
-        return written[:MAX_CHARACTERS]
+        return written[: self.most]
 
     def range(self) -> str:
-        return f"a text of at most {MAX_CHARACTERS:,} characters"
+        return f"a text of at most {self.most:,} characters"
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,7 @@ class Settings:
     off_way: str = _setting("zero", Choice(("zero", "mean")))
     mask_padding: int = _setting(3, Number(1, 127))
     # lessons, embedding, presentation mode
-    lesson: str = _setting("", Text())  # name of the current lesson
+    lesson: str = _setting("", Text(100))  # name of the current lesson
     lesson_step: int = _setting(1, Number(1, 99))
     only: str = _setting("", Choice(("", *ELEMENTS)))  # the only element shown
     present: bool = _setting(False, Flag())
