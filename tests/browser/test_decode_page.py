@@ -28,29 +28,30 @@ BARS = """plot => [...plot.querySelectorAll(".barlayer .trace")].map((trace, i) 
 })"""
 
 
-# How the player looks, without the delay of dimming: whether it is undimmed while it waits for tokens, however long the
-# run (a short one is over before the browser renders it as stale), and for how long it was dimmed at a stretch, in ms.
+# Without the delay of dimming: for how many of its looks, one in 20 ms and one at each change, the player was outdated and
+# dimmed, and for how many it was outdated.
 WATCH = """player => {
-  window.looks = { undimmed: false, longest: 0 };
-  let since = null;
-  const host = [...player.querySelectorAll("*")].find((each) => each.shadowRoot?.querySelector(".dp"));
-  const dimmed = () => getComputedStyle(player).opacity < 1;
+  window.looks = { outdated: 0, dimmed: 0 };
   const look = () => {
-    since = dimmed() ? since ?? performance.now() : null;
-    if (since !== null) looks.longest = Math.max(looks.longest, performance.now() - since);
+    if (player.dataset.stale !== "true") return;
+    looks.outdated++;
+    looks.dimmed += getComputedStyle(player).opacity < 1;
   };
   setInterval(look, 20);
-  new MutationObserver(look).observe(player, { attributes: true }); // it can be stale for less than a frame
-  new MutationObserver(() => {
-    const before = player.dataset.stale, waits = host.hasAttribute("data-stays");
-    player.dataset.stale = "true";
-    looks.undimmed ||= waits && !dimmed();
-    player.dataset.stale = before;
-  }).observe(host, { attributes: true });
+  new MutationObserver(look).observe(player, { attributes: true }); // it can be outdated for less than a frame
+}"""
+# How strong an outdated player is: before and after a click elsewhere, which may change the text or a setting.
+CLICKED_ELSEWHERE = """player => {
+  const opacity = () => +getComputedStyle(player).opacity, before = player.dataset.stale, seen = [];
+  player.dataset.stale = "true";
+  seen.push(opacity());
+  document.body.dispatchEvent(new Event("pointerdown", { bubbles: true }));
+  seen.push(opacity());
+  player.dataset.stale = before;
+  return seen;
 }"""
 # Returns to another text; the player sends its position in this one before it has the answer.
 BACK_THEN_AT = "(radio, { view }) => { radio.click(); view.send('at', [0, view.d.placed]); }"
-DELAY = 150  # ms after which a stale element is dimmed
 
 
 def press(page: Page, name: str) -> None:
@@ -104,7 +105,8 @@ def test_a_text_is_written_taken_back_and_continued_otherwise_and_a_phone_shows_
     press(page, "run")  # the server generates more during playback
     expect(new).to_have_count(7 + 40, timeout=30_000)
     looks = page.evaluate("looks")
-    assert looks["undimmed"] and looks["longest"] < DELAY, looks  # a user sees it at full strength throughout
+    assert looks["outdated"] and not looks["dimmed"], looks  # a user sees it at full strength throughout
+    assert page.locator(".st-key-decode-player").evaluate(CLICKED_ELSEWHERE) == [1, 0.33]
     undelayed.evaluate("style => style.remove()")
     expect(player.get_by_role("button", name="▶ play")).to_be_visible()
     player.get_by_role("button", name="Head 5").click()

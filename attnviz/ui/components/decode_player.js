@@ -6,18 +6,20 @@ const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are
 const ROWS = 25, MAX_MAP_WIDTH = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
 const GREY = "#7d7d7d";
 const SEND_AFTER = 700, SEND_AFTER_PLAYING = 1500, RETRY_AFTER = 5000; // milliseconds: debounce of the position, and while playing; wait before `more` is repeated
+const USED = ["pointerdown", "pointerup", "click", "keydown", "input", "popstate"], SETTLES_AFTER = 1000; // events of a change of the text or a setting; ms until its run has begun
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".dp");
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
+  for (const each of USED) window.addEventListener(each, (e) => usedElsewhere(view, e), { signal: call.signal, capture: true, passive: true });
   if (view.bytes !== data) update(view, data);
   else show(view); // only the theme or the size changed
   return call.end;
 }
 
 function create(root) {
-  const view = { root, timer: 0, later: 0, asked: 0, since: Date.now() };
+  const view = { root, timer: 0, later: 0, asked: 0, since: Date.now(), used: 0 };
   for (const name of ["text", "at", "next", "candidates", "how", "held", "caches", "sum", "legend", "maps", "maps-title", "rows"])
     view[name] = root.querySelector("." + name);
   view.rate = root.querySelector("select");
@@ -52,7 +54,7 @@ function update(view, bytes) {
   let from = d.H * d.before * d.T;
   d.from = d.steps.map((_, i) => { const at = from; from += d.H * (d.T + i); return at; });
   const more = d.answer > view.since; // an answer to `more`: the player keeps its position
-  if (!more || d.answer >= view.asked) answered(view); // otherwise a later request is still open
+  if (!more || d.answer >= view.asked) view.asked = 0; // otherwise a later request is still open
   if (!more) stop(view);
   view.n = Math.min(more ? view.n : d.at, d.steps.length);
   view.frame = old?.prompt.join() === d.prompt.join() ? view.frame : FRAME;
@@ -111,7 +113,7 @@ function to(view, n) {
 // Debounced: the URL and the tab below follow shortly after the last step.
 function sendPosition(view, after) {
   clearTimeout(view.later);
-  view.later = setTimeout(() => view.root.isConnected && view.send("at", [view.n, view.d.placed]), after);
+  view.later = setTimeout(() => view.root.isConnected && ask(view, "at", [view.n, view.d.placed]), after);
 }
 
 // Requests more tokens before the known steps run out.
@@ -123,18 +125,25 @@ function prefetch(view) {
 function more(view) {
   if (Date.now() - view.asked < RETRY_AFTER || view.d.steps.length >= view.d.most) return;
   view.asked = Date.now();
-  stays(view, true);
-  view.send("more", [view.n, view.asked, view.d.steps.length, view.d.placed]);
+  ask(view, "more", [view.n, view.asked, view.d.steps.length, view.d.placed]);
 }
 
-// After two frames, in which React still shows the component as outdated.
-function answered(view) {
-  view.asked = 0;
-  requestAnimationFrame(() => requestAnimationFrame(() => view.asked || stays(view, false)));
+// What is shown stays right whatever the server answers, so server/dimming.css does not dim it meanwhile: until a candidate
+// is chosen, or something outside the player is used, which may change the text or a setting.
+function ask(view, what, value) {
+  const outdated = hostOf(view).closest("[data-stale=true]");
+  if (!outdated && Date.now() - view.used > SETTLES_AFTER) stays(view, true);
+  view.send(what, value);
 }
 
-// Marks the component for server/dimming.css: what is shown stays right whatever the server answers, so it is not dimmed meanwhile.
-const stays = (view, on) => view.root.getRootNode().host.toggleAttribute("data-stays", on);
+function usedElsewhere(view, event) {
+  if (event.composedPath().includes(hostOf(view))) return;
+  view.used = Date.now();
+  stays(view, false);
+}
+
+const hostOf = (view) => view.root.getRootNode().host;
+const stays = (view, on) => hostOf(view).toggleAttribute("data-stays", on);
 
 // Step immediately if the choice is the next token anyway; otherwise append it while the server computes what follows.
 function choose(view, now, id) {
