@@ -121,7 +121,9 @@ def _full_layers(pattern: object, n_layers: int) -> tuple[int, ...]:
     named = re.search(r"index ([\d, ]+)", text)
     wrong = [i for i in re.findall(r"\d+", named.group(1)) if int(i) not in full] if named else []
     if wrong:
-        raise ConfigError(f"sliding_window.pattern names layer {wrong[0]}, which slides by {n_sliding} : {n_full}")
+        raise ConfigError(
+            f"sliding_window.pattern names layer {wrong[0]} as full, but {n_sliding} : {n_full} gives it a window"
+        )
     return full
 
 

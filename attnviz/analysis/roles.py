@@ -24,7 +24,7 @@ KEYED = (*NAMED, "local")  # scored by the weight on certain keys
 BROAD, NO_ROLE = "broad", "no clear role"
 COLUMN = "one key"  # a key of one text, not a role
 ABOVE_CHANCE = 0.3  # share of the weight
-UNIFORM = 0.95  # normalised entropy; it is lower with 23 % of the weight on one of 16 keys, or 15 % on one of 64
+UNIFORM = 0.95  # normalised entropy; it is lower with 23% of the weight on one of 16 keys, or 15% on one of 64
 ENOUGH = 0.25  # share of the queries that must have such a key for the role to be scored
 
 

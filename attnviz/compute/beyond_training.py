@@ -50,10 +50,11 @@ def _about_text(text: str) -> dict[str, bool]:
     foreign = sum(not _is_latin(c) for c in written)
     lines = [line for line in text.splitlines() if line.strip()]
     code = sum(bool(CODE.search(line)) for line in lines)
+    looks = "looks" if code == 1 else "look"
     share = 100 * foreign / (len(written) or 1)
     return {
-        f"{share:.0f} % of the characters, without punctuation, are not Latin; training text was English.": share > 50,
-        f"{code} of {count(len(lines), 'line')} look like code; training text was books.": 2 * code > len(lines),
+        f"{share:.0f}% of the characters, without punctuation, are not Latin; training text was English.": share > 50,
+        f"{code} of {count(len(lines), 'line')} {looks} like code; training text was books.": 2 * code > len(lines),
     }
 
 

@@ -28,7 +28,7 @@ def resolved_name(written: str) -> str:
     elif not opening.is_hub_id(name):
         raise models.OpenError(f"“{name[:60]}” is neither a path nor a hub id such as “HuggingFaceTB/SmolLM2-135M”.")
     if not opening.may_open(name):
-        raise models.OpenError("This server does not allow models to be opened.")
+        raise models.OpenError("This server opens no models; run AttnViz on your own machine to open one.")
     return name
 
 
@@ -95,11 +95,11 @@ class Download:
         except models.OpenError as error:
             self.problem = str(error)
         except Exception:
-            self.problem = f"The download of {self.name} failed."
+            self.problem = f"The download of {self.name} failed. Start it again to resume it."
             raise
         finally:
             if not self.done and not self.problem:
-                self.problem = f"The download of {self.name} failed."
+                self.problem = f"The download of {self.name} failed. Start it again to resume it."
 
     def _on_progress(self, received: int, size: int) -> None:
         self.received, self.size = received, size

@@ -48,8 +48,8 @@ def filled(text: str, view: View) -> str:
 
 
 def _percent(share: float) -> str:
-    """Format a share as a percentage with three significant digits: "93.1 %"."""
-    return f"{100 * share:.3g} %"
+    """Format a share as a percentage with three significant digits: "93.1%"."""
+    return f"{100 * share:.3g}%"
 
 
 # ---- the text and the model

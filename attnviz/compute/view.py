@@ -162,7 +162,7 @@ class View:
         asked: {name: value as written in the link}.
         """
         (layer, head), n_tokens, n_pairs = self.layer_and_head, len(self.ids), self.config.rotary_dim // 2
-        pair = "a pair that adds much to the score is selected"
+        pair = "the pair that adds most among those whose rotation can be seen is selected"
         if self.settings.pair >= 0:
             pair = f"pair {min(self.settings.pair, n_pairs - 1)} is selected"
         ranges = {

@@ -1,6 +1,6 @@
 """The KV cache in bytes.
 
-GQA caches 2 · K · D numbers per token and layer, MLA R + P (one latent and one rotated key, no factor 2). A layer with
+GQA caches 2 · K · D numbers per token and layer, MLA R + P (one latent and one RoPE key, no factor 2). A layer with
 a sliding window caches at most window + n_sinks tokens.
 """
 
@@ -40,7 +40,7 @@ def kv_cache_bytes(
 def cache_parts(
     model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
 ) -> dict[str, Fraction]:
-    """Return the same bytes, not rounded, by part: keys and values, or MLA's latent and rotated key."""
+    """Return the same bytes, not rounded, by part: keys and values, or MLA's latent and RoPE key."""
     _check(n_tokens, batch_size, bits, block_size)
     tokens = batch_size * cached_tokens(model, n_tokens)
     parts = {}
@@ -79,7 +79,7 @@ def expanded_cache_bytes(model: ModelConfig, n_tokens: int, batch_size: int = 1,
 def _vectors(model: ModelConfig) -> dict[str, tuple[int, int]]:
     """Return the vectors cached per token and layer: part -> (number of vectors, width)."""
     if model.attention == "mla":
-        return {"latent": (1, model.kv_lora_rank), "rotated key": (1, model.qk_rope_head_dim)}
+        return {"latent": (1, model.kv_lora_rank), "RoPE key": (1, model.qk_rope_head_dim)}
     return dict.fromkeys(("k", "v"), (model.n_kv_heads, model.head_dim))
 
 

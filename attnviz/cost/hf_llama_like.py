@@ -29,7 +29,7 @@ def unlike_llama(name: str, decoder: dict) -> str:
     """Return how an architecture differs from Llama: "it has a sliding window, and Llama has none"; "" if no field of
     its config.json says so."""
     if name in NO_LLAMAS:
-        return "it normalises queries and keys or is no decoder, which its fields do not say"
+        return "its code normalises queries and keys or is no decoder, though no field says so"
     if missing := [field for field in LLAMA_FIELDS if field not in decoder]:
         return f"it has no field {missing[0]}, so its fields have other names, or it is built otherwise"
     for field, value in decoder.items():

@@ -44,12 +44,12 @@ _PAIRS = (  # name, ids, context in tokens, the sentence ({a} and {b} are the fi
     (
         "Windows", ("gemma-3-27b", "qwen3-32b"), 131_072,
         "Gemma 3 27B caches {a.bytes} bytes for one token, more than Qwen3 32B's {b.bytes}. At {tokens} tokens its "
-        "windows make that {a.total} instead of {a.without}; Qwen3 caches {b.total}.",
+        "cache takes {a.total} with windows, {a.without} without; Qwen3's takes {b.total}.",
     ),
     (
         "Small model, large cache", ("phi-3-mini-4k", "llama-3-8b"), 2048,
         "Llama 3 8B has {growth:.1f} times the parameters of Phi-3 mini, which caches {back:.0f} times as many bytes "
-        "per token, {a.bytes} against {b.bytes}: it has {a.kv} KV heads, Llama 3 {b.kv}.",
+        "per token, {a.bytes} against {b.bytes}: it has {a.kv} KV heads, and Llama 3 has {b.kv}.",
     ),
 )  # fmt: skip
 

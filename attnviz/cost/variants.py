@@ -23,7 +23,7 @@ def with_heads(model: ModelConfig, n_kv_heads: int) -> ModelConfig:
 
 
 def with_latent(model: ModelConfig) -> ModelConfig:
-    """Return `model` with MLA in DeepSeek-V2's proportions: a latent of 4 head widths, a rotated key of half of one.
+    """Return `model` with MLA in DeepSeek-V2's proportions: a latent of 4 head widths, a RoPE key of half of one.
 
     The queries stay uncompressed; biases, sinks and norms on q and k are left out (arXiv 2405.04434).
     """

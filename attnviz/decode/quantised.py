@@ -1,6 +1,6 @@
 """A KV cache quantised to 8 or 4 bits, with one scale per vector.
 
-Each cached vector of width W (the key or value of one KV head and token; MLA's latent or rotated key of one token) is
+Each cached vector of width W (the key or value of one KV head and token; MLA's latent or RoPE key of one token) is
 stored as integers from -m to m, m = 127 or 7, and one float16 scale = largest |number| / m. Symmetric, without zero
 point; two 4-bit numbers share a byte.
 """

@@ -54,7 +54,7 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, steps: Sequ
         "the token's probability in the model, q the one in the drafter. The first rejected one ends the pass.",
         more="Both probabilities are those after the sampling controls; q is 1 where the drafter looks the token up. "
         "After a rejection the rest is not checked, and the model's own token is drawn from max(0, p − q), normalised. "
-        "Before a token is proposed, it is accepted with probability Σ min(p, q) over the vocabulary, here "
+        "Averaged over what the drafter may propose, a token is accepted with probability Σ min(p, q), here "
         f"{printed(share)} on average.",
         alt=f"{n_accepted} of {len(x)} checked proposals accepted; mean acceptance probability {printed(share)}.",
         table={
@@ -77,8 +77,8 @@ def _expected(found: Speculated, share: float, k: int, steps: Sequence[Spread]) 
     remark = (
         f"{'With α = 1: tokens' if sure else 'The equation (arXiv 2211.17192, eq. 1): tokens'} per pass if each pass "
         f"proposed k tokens and each of them were accepted with probability α. In the {n_passes} "
-        f"pass{'es' * (n_passes != 1)} here, {found.n_tokens / n_passes:.2f} were written per pass; so few passes can "
-        "differ from it by chance."
+        f"pass{'es' * (n_passes != 1)} here, {found.n_tokens / n_passes:.2f} were written per pass; over so few "
+        "passes the number can differ from the equation by chance."
     )
     if cost is not None:
         remark += (

@@ -35,7 +35,7 @@ def cache_equation(config: ModelConfig, n_tokens: int) -> Equation:
     width = Value(FLOAT32, "b", "bytes per number, float32")
     if config.attention == "mla":
         latent = Value(config.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
-        rotated = Value(config.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key")
+        rotated = Value(config.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the RoPE key")
         n_bytes: Expression = layers * tokens * (latent + rotated) * width
     else:
         heads, dims = Value(config.n_kv_heads, "K", "KV heads"), Value(config.head_dim, "D", "head_dim")
@@ -52,8 +52,11 @@ def cache_legend(config: ModelConfig) -> str:
     """Return the meanings of the formula's letters and of the picture; the number of tokens is only in the formula."""
     letters = meanings(cache_equation(config, 1)).replace("S = 1: tokens cached", "S: tokens cached")
     if config.attention == "mla":
-        return f"{letters} A column per token; bands of a layer: latent (darker) and RoPE key."
-    return f"{letters} 2: K and V. A column per token; bands of a layer: K (darker) and V of each KV head, in its hue."
+        return f"{letters} Each column is a token; bands of a layer: latent (darker) and RoPE key."
+    return (
+        f"{letters} Factor 2: K and V. Each column is a token; bands of a layer: K (darker) and V of each KV head, in "
+        "its hue."
+    )
 
 
 def cache_parts(config: ModelConfig) -> list[list]:
@@ -283,8 +286,8 @@ def family_times(found: Sequence[Member]) -> Drawing:
     return Drawing(
         _times(names, seconds),
         title=title,
-        note=f"What shrinks is the cache; what is measured is a whole step. {_against(found)} Here a step reads more "
-        "bytes of weights than of cache.",
+        note=f"The time is that of a whole step, not only of reading the cache. {_against(found)} Here a step reads "
+        "more bytes of weights than of cache.",
         more="A step is the pass, the filters and the draw. Bars: median of "
         f"{seconds[0].n_runs} steps, the models in turn; lines: from the first to the third quartile."
         f"{unsteady(seconds)}",
@@ -301,11 +304,11 @@ def family_times(found: Sequence[Member]) -> Drawing:
 def _against(found: Sequence[Member]) -> str:
     """Say whose step is faster or slower than that of the largest cache, by more than the spread."""
     most = max(found, key=lambda m: m.token_bytes)
-    by_finding: dict[str, list[str]] = {"faster": [], "slower": [], "within the spread, so no difference shown": []}
+    by_finding: dict[str, list[str]] = {"faster": [], "slower": [], "within the spread (no difference shown)": []}
     for each in found:
         if each is not most:
             same = each.seconds.overlaps(most.seconds)
             finding = "faster" if each.seconds.median < most.seconds.median else "slower"
-            by_finding["within the spread, so no difference shown" if same else finding].append(NAMES[each.model])
-    findings = "; ".join(f"{finding}: {listed(names)}" for finding, names in by_finding.items() if names)
-    return f"Against {NAMES[most.model]}, which caches the most: {findings}."
+            by_finding["within the spread (no difference shown)" if same else finding].append(NAMES[each.model])
+    findings = "; ".join(f"{listed(names)} {finding}" for finding, names in by_finding.items() if names)
+    return f"Compared with {NAMES[most.model]}, which caches the most: {findings}."

@@ -37,7 +37,9 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
             line={"color": colour, "dash": dash, "width": width},
         )  # fmt: skip
     figure.add_vline(limit, line={"color": FAINT, "width": 1})
-    figure.update_layout(xaxis={"title": {"text": "token of the text"}}, yaxis={"title": {"text": "loss, nats"}})
+    figure.update_layout(
+        xaxis={"title": {"text": "token of the text"}}, yaxis={"title": {"text": "loss, nats per token"}}
+    )
     full = found[0]
     after = [float(np.mean(each.losses[limit:])) if len(each.losses) > limit else math.nan for each in found]
     whole = {"loss after it is full": [None if math.isnan(a) else round(a, 3) for a in after]}
@@ -52,19 +54,21 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     if n <= limit + 1:
         title, finding = f"The text's {count(n, 'token')} fit: no cache of {limit} is full", ""
     else:
-        title = f"After {limit} tokens: loss {after[0]:.3f} with all, {after[2]:.3f} sliding, {after[3]:.3f} with sinks"
+        title = (
+            f"After {limit} tokens: loss {after[0]:.3f} unlimited, {after[2]:.3f} sliding, {after[3]:.3f} with sinks"
+        )
         worse = paired_difference(np.array(found[2].losses[limit:]), np.array(full.losses[limit:]))
-        finding = f" Sliding changes the loss by {_difference(worse)} nats over {count(worse.n, 'token')}"
-        finding += "." if worse.mean > 1 else ": no collapse here, with or without the first tokens."
+        finding = f" Sliding changes the loss by {_difference(worse)} nats per token over {count(worse.n, 'token')}"
+        finding += "." if worse.mean > 1 else ": no collapse here without the first tokens."
     return Drawing(
         figure,
         title=title,
         note=f"Text: {text}. The vertical line marks where a cache of {limit} tokens is full; “{found[1].name}” ends "
         f"at the square.{finding}",
-        more=f"Each point is the mean loss of up to {SMOOTHED} tokens. Curves that coincide lie inside each other. "
+        more=f"Each point is the mean loss of up to {SMOOTHED} tokens. Where curves coincide, the narrower is on top. "
         "±: standard error of the paired differences. StreamingLLM (arXiv 2309.17453) reports that large models "
-        "collapse without the first tokens. With RoPE the sinks' keys are rotated further, as there, so that "
-        "positions count inside the cache.",
+        "collapse without the first tokens. As there, the sinks' keys are rotated further, so that RoPE uses the "
+        "positions in the cache, not those in the text.",
         alt=f"{title}. The loss along {count(n, 'token')} of text, for {len(found)} caches.",
         table={"cache": [each.name for each in found], "tokens read": [len(e.losses) for e in found], **whole,
                "bytes at the end": [each.nbytes for each in found]},
@@ -231,8 +235,8 @@ def _copies(found: Shared) -> str:
     """Say how many blocks were copied when a text wrote into them, or why none was."""
     if not found.copied:
         return "Nothing was copied: the cached prompt fills its blocks exactly, so no text writes into a shared one."
-    copies = listed(f"block {copy} of block {block}" for copy, block in found.copied.items())
-    return f"Framed blocks are copies: {copies}."
+    copies = listed(f"block {copy} is a copy of block {block}" for copy, block in found.copied.items())
+    return f"Framed: {copies}."
 
 
 def waste(found: Shared) -> Drawing:
@@ -291,7 +295,8 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
         note=f"{proposes[0].upper()}{proposes[1:]} tokens, and one pass of the model scores all of them. From the "
         "first to the last, each is accepted or rejected; a rejection ends the pass. With the model's own token, "
         f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes.",
-        more=f"Accepted: {found.n_accepted} of {found.n_proposed}. Below zero: rejected, and those after it. {measured}"
+        more=f"Accepted: {found.n_accepted} of {found.n_proposed}. Below zero: the rejected token and those after it. "
+        f"{measured}"
         + (f"; each token that {proposes} takes a pass of it." if drafter in NAMES else ".")
         + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone (arXiv "
         "2211.17192).",

@@ -154,7 +154,7 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
         + SPREAD,
         more=f"{INDEPENDENT}{uptrained} *Averaged* and *first head of each group* convert the MHA checkpoint without "
         "further training (arXiv 2305.13245, which then uptrains on about 5% of the tokens); *best grouping* averages "
-        "the heads that lose least, neighbours or not.",
+        "the groups that lose least, neighbours or not.",
         alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in found.items()),
         table=_losses_table(counts, ways, found),
     )

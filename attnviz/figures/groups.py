@@ -342,7 +342,7 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         n_flops, n_bytes = (costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
         title = f"{names[0]}: {n_flops:,} attention FLOPs and {n_bytes:,} B of cache per decode step"
     same = equations[0].value == equations[1].value
-    chance = " Bytes and FLOPs are equal by coincidence." if same else ""
+    chance = f" Both numbers happen to be {equations[0].value:,}." if same else ""
     return Caption(
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "

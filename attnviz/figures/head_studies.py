@@ -35,7 +35,10 @@ STATISTICS = {  # field of HeadStatistics -> name, decimals, unit, note
         "token that gets much weight is called an attention sink (arXiv 2309.17453).",
     ),
 }  # fmt: skip
-HOW_TO_READ = "Bar: mean weight on the role's keys. Dot: chance. Line: the role's threshold."
+HOW_TO_READ = (
+    "Bar: mean weight on the role's keys; the last one: entropy over that of uniform weights. Dot: chance. Line: the "
+    "role's threshold."
+)
 SINK = 0.5  # share of the weight on the first token above which a head is counted
 
 
@@ -98,7 +101,7 @@ def probe_scores(scores: HeadScores, role: Role, probes: Probes, layer: int, hea
         title, named = f"Layer {layer}, head {head} is untrained: no role", False
     elif named:
         needed = UNIFORM if role.name == BROAD else scores.shares[role.name].needed
-        title += f" (needs {needed:.2f})"
+        title += f" (threshold {needed:.2f})"
     coloured = {role.name: colour} if named else {}
     note = f"Scores on repeated random tokens. {HOW_TO_READ}"
     return _share_bars(scores, None, coloured, title, note, role_text(role, scores, probes))

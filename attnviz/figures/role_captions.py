@@ -115,7 +115,7 @@ def _not_scored(scores: HeadScores) -> str:
 
 
 def text_title(scores: HeadScores, column: Column | None) -> str:
-    """Return the title: "On this text: 62 % on the first token"."""
+    """Return the title: "On this text: 62% on the first token"."""
     found = stand_out(scores, column)
     if not found:
         return f"On this text: {_without_target(scores)}"
@@ -141,7 +141,7 @@ def text_sentence(
 
 
 def text_label(scores: HeadScores, column: Column | None) -> str:
-    """Name the strongest share, briefly: "62 % first"."""
+    """Name the strongest share, briefly: "62% first"."""
     found = stand_out(scores, column)
     if not found:
         return _without_target(scores)
@@ -173,7 +173,7 @@ def _short(name: str, column: Column | None) -> str:
 
 
 def _share(keys: str, share: Share, scores: HeadScores) -> str:
-    """Return "71 % of the weight on the first token", with the number of queries if some have no such key."""
+    """Return "71% of the weight on the first token", with the number of queries if some have no such key."""
     text = f"{_percent(share.weight)} of the weight on {keys}"
     if share.n_queries == scores.n_queries:
         return text
@@ -181,4 +181,4 @@ def _share(keys: str, share: Share, scores: HeadScores) -> str:
 
 
 def _percent(weight: float) -> str:
-    return f"{100 * weight:.0f} %"
+    return f"{100 * weight:.0f}%"

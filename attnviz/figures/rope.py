@@ -233,8 +233,8 @@ def slowed(by_method: Mapping[str, NDArray], learned: NDArray, trained: int, n_t
         note="How many times slower each method makes each pair. Pairs right of the dashed line completed no turn in "
         f"the {trained:,} positions of training.{other}",
         more=f"A pair of these passes its trained angle if, within {n_tokens:,} tokens, it reaches the angle of "
-        f"position {trained:,}, the first beyond training. Pairs that do: "
-        f"{listed(f'{name}: {n}' for name, n in passing.items())}. "
+        f"position {trained:,}, the first beyond training. Such pairs per method (none: "
+        f"without scaling): {', '.join(f'{name} {n}' for name, n in passing.items())}. "
         "Only dynamic NTK and LongRoPE depend on the number of tokens.",
         alt=f"{title}. Times slower than without scaling, slowest pair: "
         + ", ".join(f"{name} {plain[-1] / f[-1]:.3g}" for name, f in by_method.items())

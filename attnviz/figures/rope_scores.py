@@ -165,7 +165,7 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
         figure,
         title=title,
         note=f"The RoFormer paper's bound is {limit[0]:.3g} at distance 0 and lowest, {limit[lowest]:.3g}, at distance "
-        f"{lowest}. It limits |score| but does not force it to decrease.",
+        f"{lowest}. The bound limits |score|, but |score| need not decrease with distance.",
         more="The paper (arXiv 2104.09864, section 3.4.3) bounds |score| at each distance by how much neighbouring "
         "pairs differ and by |S\\_j|, the lengths of the sums of the first j rotations.",
         alt=f"{title}. On average |score| is {share.mean():.0%} of the bound.",
@@ -238,7 +238,7 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
     found = {field: f"{change:.2g}" if change else "none" for field, change in worst.items()}
     tried, last = count(len(shifted.shifts) - 1, "shift"), shifted.shifts[-1]
     equations = [_shifted_score(shifted, i, m, n, head_dim) for i in (0, -1)]
-    title = f"Over {tried} up to {last:,} this score {_changes(worst['float32'])} in float32"
+    title = f"Over {tried} up to {last:,} this score {_changes(worst['float32'])} as run here"
     return Drawing(
         figure,
         title=title,
@@ -367,8 +367,8 @@ def layout_finding(compared: LayoutsCompared) -> str:
     """State the difference between the layouts in a sentence."""
     return (
         f"Rotated in the other layout, the same q and k give scores that differ by up to "
-        f"**{compared.difference:.2f}**, with the same shapes. With their dimensions permuted first: "
-        f"**{compared.difference_reordered:.1e}**."
+        f"**{compared.difference:.2f}**, with the same shapes. With the dimensions of q and k permuted first, "
+        f"by up to **{compared.difference_reordered:.1e}**."
     )
 
 

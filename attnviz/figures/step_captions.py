@@ -270,9 +270,9 @@ def bars_text(how: Arithmetic | None) -> str:
     products = np.asarray(how.products)
     four = np.sort(np.abs(products))[::-1][:4].sum()
     total = np.abs(products).sum()
-    share = f"; the four largest make up {100 * four / total:.0f} % of the total magnitude" if total else ""
-    cut = f" The {MAX_BARS} largest are drawn." if len(products) > MAX_BARS else ""
-    return f"{count(len(products), 'term')}, one bar each{share}.{cut}"
+    share = f"; the four largest make up {100 * four / total:.0f}% of the total magnitude" if total else ""
+    bars = f"Bars: the {MAX_BARS} largest." if len(products) > MAX_BARS else "One bar each."
+    return f"{count(len(products), 'term')}{share}. {bars}"
 
 
 def alt_text(shown: Shown, labels: Sequence[str], words: Sequence[str] = ()) -> str:

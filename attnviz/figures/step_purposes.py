@@ -119,9 +119,9 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
         "weights = scores.softmax(": "Turns the scores of each query into weights that sum to 1.",
         "sees = mask.any(": "Checks which queries may attend to at least one key; padding in front of a text may not.",
         "bias = torch.where(": "Makes a number to add to each score: 0, or −∞ for a masked pair, whose weight becomes "
-        "exp(−∞) = 0. A row without any key keeps 0, since −∞ throughout would give NaN.",
+        "exp(−∞) = 0. A row whose keys are all masked keeps 0, since −∞ throughout would give NaN.",
         "weights = scores.add_(": "Masks the scores and turns those of each query into weights that sum to 1, or to 0 "
-        "without any key.",
+        "where all keys are masked.",
         "used = (F.dropout(": "Groups the weights like the query heads, for the values of their KV heads. Dropout only "
         "acts in training.",
         "output = torch.einsum(": "Computes for each query the weighted sum of the values: the head's output.",

@@ -30,7 +30,7 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
     figure = base_figure(40 + 26 * len(best), showlegend=False)
     figure.add_bar(
         x=odds[best].astype(float), y=list(range(len(best))), orientation="h", marker={"color": NEUTRAL},
-        text=[f"{100 * odds[i]:.1f} %" for i in best], textposition="outside", cliponaxis=False,
+        text=[f"{100 * odds[i]:.1f}%" for i in best], textposition="outside", cliponaxis=False,
         hovertemplate="%{customdata}: %{x:.4f}<extra></extra>", customdata=[token_text(n) for n in names],
     )  # fmt: skip
     figure.update_layout(
@@ -40,12 +40,12 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
             "range": [len(best) - 0.5, -0.5],
         },
     )  # fmt: skip
-    finding = f"{quoted(names[0])} with {100 * odds[best[0]]:.1f} %"
+    finding = f"{quoted(names[0])} with {100 * odds[best[0]]:.1f}%"
     return Drawing(
         figure,
         title=f"Next after {quoted(after)}: {finding}",
         note=f"The {len(best)} most probable next tokens after token {position}, {where}. Together they have "
-        f"{100 * odds[best].sum():.1f} % of the probability.",
+        f"{100 * odds[best].sum():.1f}% of the probability.",
         alt=f"Bars of the {len(best)} most probable tokens after token {position}; the first is {finding}.",
         table={"token": names, "id": best.tolist(), "probability": odds[best].astype(float).round(6).tolist()},
     )
@@ -204,11 +204,11 @@ def stream(
         figure,
         title=title,
         note="Norm of the residual stream after each part was added, per token. "
-        + ("RMSNorm divides by it (times 1 / √C) before each part reads the stream." if rms_norm else
+        + ("RMSNorm divides the stream by its norm / √C before each part reads it." if rms_norm else
            "LayerNorm subtracts the mean and divides by the standard deviation before each part reads the stream."),
         alt=f"{title}. A map of {n_rows} rows and {n_tokens} tokens.",
         formula=rms.tex() if rms_norm else "",
-        legend="" if not rms_norm else f"{meanings(rms)} It is what the last RMSNorm divides token {query} by.",
+        legend="" if not rms_norm else f"{meanings(rms)} The last RMSNorm divides token {query}'s vector by it.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)],
                **{name: norms[i].astype(float).round(4).tolist() for i, name in enumerate(names)}},
     )  # fmt: skip
@@ -347,8 +347,8 @@ def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing
 def _share_text(share: float) -> str:
     """Compare the tiles' bytes with those of the full score matrix; share: theirs over the matrix's."""
     if f"{share:.1f}" == "1.0":
-        return "about as many bytes"
-    return f"{share:.2f} of the bytes" if share < 1 else f"{share:.1f} times the bytes"
+        return "about as many bytes as the full matrix"
+    return f"{share:.2f} of the full matrix's bytes" if share < 1 else f"{share:.1f} times the full matrix's bytes"
 
 
 def _moved(n_tokens: int, head_dim: int, value_dim: int, block: int) -> tuple[Equation, Equation]:

@@ -170,8 +170,8 @@ def changes(before: float, after: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share as "53.5 %"."""
-    return f"{100 * share:.1f} %"
+    """Format a share as "53.5%"."""
+    return f"{100 * share:.1f}%"
 
 
 def n_of(n: int, what: str) -> str:

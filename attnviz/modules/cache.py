@@ -12,7 +12,7 @@ class KVCache:
     """Keys and values of the tokens so far, owned by the caller that decodes, not by the attention module.
 
     GQA caches k and v, each (B, K, S, D): 2 · K · D numbers per token. MLA caches its latent (B, S, kv_lora_rank)
-    and its rotated key (B, S, qk_rope_head_dim). New tokens are appended to buffers whose capacity doubles when they
+    and its RoPE key (B, S, qk_rope_head_dim). New tokens are appended to buffers whose capacity doubles when they
     are full: S appends copy fewer than 2 · S old tokens. Written in place: no gradients.
     """
 

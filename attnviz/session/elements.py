@@ -132,7 +132,7 @@ ALL = (
     Element("figure-cache", "cost", "own", "KV cache", "published"),
     Element("figure-precisions", "cost", "own", "Cache by precision", "published"),
     Element("mistake-code", "mistakes", "mistake-question", "The mistaken lines", drawing=False),
-    Element("mistake-answers", "mistakes", "mistake-question", "What they do: the question", drawing=False),
+    Element("mistake-answers", "mistakes", "mistake-question", "The question: what these lines do", drawing=False),
     Element("practice-drills", "practice", "parts", "The drills", "drills", drawing=False),
     Element("practice-interview", "practice", "parts", "The mock interview", "interview", drawing=False),
     Element("practice-write", "practice", "parts", "A task to write yourself", "write", drawing=False),

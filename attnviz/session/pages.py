@@ -74,8 +74,8 @@ ALL = (
     ),
     Page(
         "query_groups", "pages/2_query_groups.py", "Query grouping",
-        "Which query head reads which KV head in MHA, GQA, MQA and MLA, with the maps, cache size and parameters of "
-        "each.",
+        "Which KV head each query head reads in MHA, GQA and MQA, and what MLA reads instead: maps, cache size, "
+        "parameters.",
         "attnviz.ui.pages.query_groups",
         {
             "equal": "Numerical checks",

@@ -174,7 +174,7 @@ class Settings:
     n_kv_heads: int = _setting(4, Number(1, MAX_HEADS))
     head_dim: int = _setting(0, Number(0, 128))  # 0: d_model / n_heads; of MLA, the part without RoPE
     kv_lora_rank: int = _setting(64, Number(1, 512))  # numbers of MLA's latent
-    qk_rope_head_dim: int = _setting(16, Number(2, 128))  # of MLA's rotated key
+    qk_rope_head_dim: int = _setting(16, Number(2, 128))  # of MLA's RoPE key
     qkv_bias: bool = _setting(False, Flag())
     seed: int = _setting(0, Number(0, 2**31 - 1))
     # how any model is run

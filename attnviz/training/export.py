@@ -19,8 +19,8 @@ from attnviz.training.evaluate import evaluate
 
 CARD = """# The shipped checkpoints
 
-Five small decoder-only language models that differ only in their attention: 8, 4, 2 and 1 key/value heads for
-8 query heads, and multi-head latent attention. They exist to be shown in AttnViz.
+Five small decoder-only language models whose architectures differ only in their attention: 8, 4, 2 and 1 key/value
+heads for 8 query heads, and multi-head latent attention. They exist to be shown in AttnViz.
 
 ![Quality against cache](quality.svg)
 
@@ -36,8 +36,8 @@ random tokens, repeated once; they differ from these by a few hundredths.
 
 - **Shape.** {shape}
   Byte-level BPE of {vocab_size:,} entries (`tokenizer.json`).
-- **Data.** 95 % of the paragraphs of seventeen children's books in the public domain, Project Gutenberg's numbers 11,
-  12, 54, 55, 113, 236, 271, 289, 486, 500, 503, 778, 1448, 1597, 1874, 2591 and 7439; the last 5 % of each book are the
+- **Data.** 95% of the paragraphs of seventeen children's books in the public domain, Project Gutenberg's numbers 11,
+  12, 54, 55, 113, 236, 271, 289, 486, 500, 503, 778, 1448, 1597, 1874, 2591 and 7439; the last 5% of each book are the
   text of the scores. Only English of 1812 to 1911.
 - **Tokens.** {tokens:,} for every variant, counted over all rows: a primer of uniformly random segments, each repeated
   once, with the loss only on the repetition, then rows of text with one row in ten of repeats, half of them real

@@ -145,7 +145,8 @@ def _mask(s: Settings) -> None:
     _control(st.checkbox, "Causal: no token attends to a later one", "causal")
     _control(
         st.slider, "Sliding window, in tokens (0: none)", "window",
-        help="Each token attends to this many tokens, itself included; without a causal mask, to as many on each side.",
+        help="With w, each token attends to itself and the w − 1 tokens before it; without a causal mask, also to the "
+        "w − 1 after it.",
     )  # fmt: skip
     _control(
         st.slider, "Attention-sink tokens", "n_sinks",

@@ -28,8 +28,8 @@ BARS = """plot => [...plot.querySelectorAll(".barlayer .trace")].map((trace, i) 
 })"""
 
 
-# Without the delay of dimming: for how many of its looks, one in 20 ms and one at each change, the player was outdated and
-# dimmed, and for how many it was outdated.
+# Without the delay of dimming: of its looks, one in 20 ms and one at each change, how many saw the player outdated, and
+# how many dimmed.
 WATCH = """player => {
   window.looks = { outdated: 0, dimmed: 0 };
   const look = () => {
@@ -122,7 +122,7 @@ def test_a_text_is_written_taken_back_and_continued_otherwise_and_a_phone_shows_
         assert painted_fraction(image) > 0.1 and hue_shares(image).max() > 0.01
 
     expect(page).to_have_url(re.compile(r"written=(\d+\.){46}\d+"))
-    page.get_by_role("button", name="Walk this step").click()
+    page.get_by_role("button", name="Lines of this step").click()
     expect(page.get_by_text("is read with 75 tokens in the cache")).to_be_visible()
     expect(page.locator(".sw")).to_be_visible()
     page.get_by_role("button", name="Back to Decode").click()

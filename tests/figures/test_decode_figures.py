@@ -44,14 +44,14 @@ def test_runs_are_timed_in_turns() -> None:
 @pytest.mark.parametrize(
     ("mqa", "title", "said"),
     [
-        (0.0017, "GQA-2's step takes 4.1 times MQA's", "faster: MQA; slower: GQA-2"),
-        (0.0054, "GQA-2's step takes 1.4 times MHA's", "slower: GQA-2; within the spread, so no difference shown: MQA"),
-        (0.0085, "MQA's step takes 1.7 times MHA's", "slower: GQA-2 and MQA"),
+        (0.0017, "GQA-2's step takes 4.1 times MQA's", "MQA faster; GQA-2 slower"),
+        (0.0054, "GQA-2's step takes 1.4 times MHA's", "GQA-2 slower; MQA within the spread"),
+        (0.0085, "MQA's step takes 1.7 times MHA's", "GQA-2 and MQA slower"),
     ],
 )
 def test_what_smaller_caches_did_to_a_step_is_what_was_measured(mqa: float, title: str, said: str) -> None:
     drawing = figures.family_times([member("mha", 6144, 0.005), member("gqa-2", 1536, 0.007), member("mqa", 768, mqa)])
-    assert drawing.title.endswith(title) and f"Against MHA, which caches the most: {said}." in drawing.note
+    assert drawing.title.endswith(title) and f"Compared with MHA, which caches the most: {said}" in drawing.note
 
 
 def test_quartiles_that_overlap_are_no_finding() -> None:
@@ -244,7 +244,9 @@ def test_what_sliding_does_is_said_with_its_standard_error(sliding: tuple[float,
     assert said in drawing.note and "over 2 tokens" in drawing.note
 
 
-@pytest.mark.parametrize(("copied", "said"), [({2: 1}, "copies: block 2 of block 1"), ({}, "Nothing was copied")])
+@pytest.mark.parametrize(
+    ("copied", "said"), [({2: 1}, "Framed: block 2 is a copy of block 1."), ({}, "Nothing was copied")]
+)
 def test_copied_blocks_are_marked(copied: dict[int, int], said: str) -> None:
     found = Shared(((0, 2), (0, 1)), (2, 1, 1), copied, ((), ()), 8, 8, 512, 0, 9, 512, 1e-6)
     drawing = decode_parts.blocks(found)

@@ -39,7 +39,7 @@ def invented(seed: int):
 
 
 def percents(text: str) -> list[int]:
-    return [int(n) for n in re.findall(r"(\d+) %", text)]
+    return [int(n) for n in re.findall(r"(\d+)%", text)]
 
 
 @together("seed", range(80))

@@ -186,7 +186,7 @@ def test_pairs_that_pass_their_trained_angle_are_counted_per_method(factor, n_to
             trained = {m * plain for m in range(256)}  # radians at the positions of a training row
             turned = max(trained) >= 2 * math.pi
             passing += not turned and (n_tokens - 1) * frequency >= 256 * plain
-        assert counts[name] == passing and f"{name}: {passing}" in drawing.more
+        assert counts[name] == passing and f"{name} {passing}" in drawing.more
     if (factor, n_tokens) == (2.0, 512):
         assert (counts["none"], counts["NTK-aware"], counts["dynamic NTK"], counts["linear"]) == (7, 6, 2, 0)
     assert drawing.title.startswith(f"Without scaling, {counts['none']} of 12 pairs")

@@ -128,7 +128,7 @@ def test_numbers(x, written):
 
 def test_shares_of_the_largest_terms():
     how = Arithmetic("linear", 10.0, 10.0, "x·w", ((1.0, 6.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0)))
-    assert "90 %" in captions.bars_text(how) and "5 terms" in captions.bars_text(how)
+    assert "90%" in captions.bars_text(how) and "5 terms" in captions.bars_text(how)
 
 
 def test_alt_texts_name_the_entry(walk):

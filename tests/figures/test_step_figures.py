@@ -99,9 +99,9 @@ def test_one_query_token_is_not_all_of_them():
 @pytest.mark.parametrize(
     "n_tokens, block, words",  # by hand: 4·(4·T·29 + 4·T²) B against 4·(2·T·29)·(1 + ceil(T / block)) B
     [
-        (1, 1, "move about as many bytes at 1 token"),  # 480 and 464 B
-        (5, 1, "move 2.6 times the bytes"),  # 2,720 and 6,960 B
-        (512, 128, "move 0.13 of the bytes"),
+        (1, 1, "move about as many bytes as the full matrix at 1 token"),  # 480 and 464 B
+        (5, 1, "move 2.6 times the full matrix's bytes"),  # 2,720 and 6,960 B
+        (512, 128, "move 0.13 of the full matrix's bytes"),
     ],
 )
 def test_the_title_on_tiles_says_how_many_bytes_they_move(n_tokens, block, words):

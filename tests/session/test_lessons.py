@@ -181,9 +181,9 @@ def test_numbers_of_the_model_and_the_cache() -> None:
     ]
     own = {"model": "own", "n_heads": 7, "n_kv_heads": 7, "d_model": 98, "n_layers": 3}
     assert value("cache", **own) == f"{2 * 3 * 7 * 14 * 4:,} B"  # K and V, layers, heads, head_dim, bytes of a float32
-    assert value("cache_share", **own) == "100 %" and value("group_size", **own) == "1"
+    assert value("cache_share", **own) == "100%" and value("group_size", **own) == "1"
     assert value("cache", model="mla") == f"{4 * (64 + 16) * 4:,} B" and value("latent", model="mla") == "64"
-    assert value("cache_share", model="mqa") == "12.5 %"
+    assert value("cache_share", model="mqa") == "12.5%"
 
 
 def test_numbers_of_a_published_model() -> None:

@@ -29,10 +29,10 @@ def use(app: AppTest, label: str, value: str) -> str:
 def test_the_precision_moves_the_cache_and_the_weights_move_the_memory():
     app = opened(COST, tab="memory", context="8192")
     assert "holds Llama 3 8B and 56 sequences of 8 K tokens" in said(app)
-    assert "holds Llama 3 8B and 67 sequences of 8 K tokens" in use(app, "Weights in", "int4")
+    assert "holds Llama 3 8B and 67 sequences of 8 K tokens" in use(app, "Weight dtype", "int4")
     assert app.query_params["weights"] == "int4"
     app = opened(COST, tab="memory", context="8192", weights="int4")
-    assert "holds Llama 3 8B and 134 sequences of 8 K tokens" in use(app, "Cache in", "fp8")
+    assert "holds Llama 3 8B and 134 sequences of 8 K tokens" in use(app, "Cache dtype", "fp8")
     assert app.query_params["precision"] == "fp8"
     app = opened(COST, tab="memory", context="8192", precision="fp8")
     assert "GQA-4 caches 6 MiB" in use(app, "Part", "published")  # the selected model below the published ones
@@ -47,7 +47,7 @@ def test_the_number_of_sequences_moves_the_cache_and_the_speed():
 
 def test_a_link_reopens_a_comparison_with_its_sentence():
     there = said(opened(COST, context="131072", compare="gemma-3-27b,qwen3-32b"))
-    assert "10.4 GiB instead of 62 GiB" in there
+    assert "its cache takes 10.4 GiB with windows, 62 GiB without" in there
     assert "At 128 K tokens: Gemma 3 27B 10.4 GiB and Qwen3 32B 32 GiB" in there
     assert "5 live models were built" in there
 

@@ -101,7 +101,7 @@ def latent_note(model: ModelConfig) -> str:
     widths = latent_widths(with_latent(model))
     if model.attention == "mla":
         return f"{widths}, the model's own"
-    return f"{widths}, in DeepSeek-V2's proportions (a latent of 4 head widths, a rotated key of half a width)"
+    return f"{widths}, in DeepSeek-V2's proportions (a latent of 4 head widths, a RoPE key of half a width)"
 
 
 def what_if_note(model: ModelConfig) -> str:

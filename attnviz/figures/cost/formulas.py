@@ -198,7 +198,7 @@ def _flops_per_key(model: ModelConfig) -> Expression:
     if model.attention != "mla":
         return 4 * heads * Value(model.head_dim, "D", "head_dim")
     latent = Value(model.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
-    return 2 * heads * (2 * latent + Value(model.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key"))
+    return 2 * heads * (2 * latent + Value(model.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the RoPE key"))
 
 
 def _keys(model: ModelConfig, n_tokens: int) -> Expression:
@@ -221,7 +221,7 @@ def _bytes_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Exp
     """Return the bytes cached per token and layer: the numbers, and a scale for every full or partial block."""
     if c.attention == "mla":
         latent = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
-        widths = [latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key")]
+        widths = [latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the RoPE key")]
     else:
         widths = [Value(c.head_dim, "D", "head_dim")]
     size = bits / 8

@@ -107,8 +107,8 @@ def speed(serving: Serving) -> Drawing:
         note=f"{beyond_context(serving.model, *contexts)}An upper bound; a line per context, dotted where the "
         f"sequences do not fit. {_fit_note(serving, largest)}",
         more=f"{short_name(serving.model)} on {machine.name}: peak bandwidth and peak arithmetic, perfectly "
-        "overlapped. A step reads the weights once for all sequences, but only a few rows of an embedding that is not "
-        f"the output layer too, and each sequence's cache once.{_experts_note(serving, many.batch_size)} "
+        "overlapped. A step reads each sequence's cache once, and the weights once for all sequences; of an embedding "
+        f"that is not the output layer too it reads only a few rows.{_experts_note(serving, many.batch_size)} "
         f"{peak_note(serving)}{_parallel_note(serving)}",
         alt=f"{title}. {_sequences(many.batch_size)}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
@@ -152,8 +152,8 @@ def roof(serving: Serving) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}Each point is one batch size, 1 to {batches[-1]:,} "
-        "sequences; hollow: does not fit. Left of the dotted line, the ridge, a step is limited by memory, right of it "
-        "by arithmetic.",
+        "sequences; hollow: does not fit. Left of the dotted line, the ridge, a step is memory-bound, right of it "
+        "compute-bound.",
         more=f"Accelerator: {machine.name}. {_fit_note(serving, largest)} {_batching_note(serving)}"
         f"{_experts_note(serving, last.batch_size)} {peak_note(serving)}",
         alt=f"{title}. One sequence: {rate_text(steps[0].intensity)} FLOPs per byte; {batches[-1]:,} sequences: "

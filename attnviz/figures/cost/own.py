@@ -30,7 +30,7 @@ ROOM = 1.3  # width of the plot in longest bars: leaves room for the total after
 LARGEST_SPLIT = 16  # most KV heads that are drawn one by one; the hues of narrower ones run into each other
 HUES = f"in the hues of the KV heads (dark grey for more than {LARGEST_SPLIT})"
 SOFT, SOFTER = 0.5, 0.22  # opacity of q and o, and of non-attention parts: neither depends on the KV heads
-PARTS = {"k": 1.0, "v": 0.7, "kv down": 1.0, "kv up": 0.7, "latent": 1.0, "rotated key": 0.7}  # those that do: opacity
+PARTS = {"k": 1.0, "v": 0.7, "kv down": 1.0, "kv up": 0.7, "latent": 1.0, "RoPE key": 0.7}  # those that do: opacity
 
 
 def attention_parameters(
@@ -268,9 +268,7 @@ def _window_note(model: ModelConfig, n_tokens: int) -> str:
     if model.sliding_window is None:
         return ""
     n_full, most = len(set(model.full_layers)), model.sliding_window + model.n_sinks
-    held = (
-        f"{count(model.n_layers - n_full, 'layer')} cache at most {count(most, 'token')}: {cached_tokens_text(model)}"
-    )
+    held = f"{count(model.n_layers - n_full, 'layer')} with at most {count(most, 'token')}: {cached_tokens_text(model)}"
     full = f"; {count(n_full, 'layer')} without a window: {n_tokens:,}" if n_full else ""
     larger = " The live modules cache every token, so the counted bytes are larger." if most < n_tokens else ""
     return f"{held}{full}.{larger}"

@@ -35,11 +35,11 @@ def first_token(serving: Serving) -> Drawing:
     return Drawing(
         _lines(serving, prompts),
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}A lower bound; both axes are logarithmic. Attention "
-        f"does {share:.1%} of this prompt's FLOPs.{_fit(serving)}",
+        note=f"{beyond_context(serving.model, serving.n_tokens)}A lower bound; both axes are logarithmic. Scores "
+        f"and weighted sums take {share:.1%} of this prompt's FLOPs.{_fit(serving)}",
         more=f"Prefill of one prompt by {short_name(serving.model)} on {machine.name}. {ASSUMED}{_active(serving)} "
         f"{peak_note(serving)}",
-        alt=f"{title}, limited by {limit}; {share:.1%} of the FLOPs are attention's. "
+        alt=f"{title}, limited by {limit}; scores and weighted sums take {share:.1%} of the FLOPs. "
         f"{context_text(prompts[0].n_tokens)}: {rate_text(prompts[0].seconds(machine))} s; "
         f"{context_text(prompts[-1].n_tokens)}: {rate_text(prompts[-1].seconds(machine))} s.",
         table={

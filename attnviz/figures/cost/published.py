@@ -93,9 +93,9 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
     return Drawing(
         figure,
         title=title,
-        note=f"{len(models)} published models: bytes cached for one token in bf16 over all parameters. The marker's "
-        "shape is the type of attention; numbers stand for names listed below. With sliding windows, a long text takes "
-        "less than this number times its tokens.",
+        note=f"{len(models)} published models: bytes cached per token in bf16 against the number of parameters. The "
+        "marker's shape is the type of attention; numbers stand for names listed below. With sliding windows, a long "
+        "text takes less than this number times its tokens.",
         more="Counted by formula; 1 kB is 1,000 bytes. A number stands where a name does not fit; overlapping models "
         "share a label.",
         below=" · ".join(f"**{i}** {short_name(m)}" for i, m in enumerate(numbered, 1)),
@@ -216,7 +216,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
 def assumption(model: ModelConfig) -> str:
     """Describe in a few words what a layer caches per token."""
     if model.attention == "mla":
-        return f"latent of {model.kv_lora_rank} and rotated key of {model.qk_rope_head_dim}, no factor 2"
+        return f"latent of {model.kv_lora_rank} and RoPE key of {model.qk_rope_head_dim}, no factor 2"
     heads = f"2 × {model.n_kv_heads} KV heads of {model.head_dim}"
     if model.n_heads * model.head_dim != model.d_model:
         heads += f" (not d_model / n_heads = {model.d_model / model.n_heads:g})"

@@ -1,4 +1,4 @@
-"""The KV cache size is computed with the query heads; MLA's with a factor 2 and without its rotated key."""
+"""The KV cache size is computed with the query heads; MLA's with a factor 2 and without its RoPE key."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ MISTAKE = Mistake(
     latent=(
         Change(
             "cost/cache.py",
-            right='return {"latent": (1, model.kv_lora_rank), "rotated key": (1, model.qk_rope_head_dim)}',
+            right='return {"latent": (1, model.kv_lora_rank), "RoPE key": (1, model.qk_rope_head_dim)}',
             wrong='return {"latent": (2, model.kv_lora_rank)}',
         ),
     ),
@@ -90,13 +90,14 @@ def test_the_formula_counts_what_the_live_cache_holds():
             "By 2: keys and values share one latent",
             "By 2·R / (R + P)",
             "By n_heads: all heads share one latent",
-            "By R / (R + P): the rotated key is missing",
+            "By R / (R + P): the RoPE key is missing",
         ),
-        what="MLA caches one latent of R numbers for both keys and values, so there is no factor 2, and one rotated "
-        "key of P numbers that all heads share. The formula counts the latent twice and leaves out the rotated key: "
-        "2·R numbers per token and layer instead of R + P. For DeepSeek-V3 (R 512, P 64) that is 1.78 times too many.",
+        what="MLA caches one latent of R numbers for both keys and values, so there is no factor 2, and one RoPE "
+        "key of P numbers that all heads share. The formula counts the latent twice and leaves out the RoPE key: "
+        "2·R numbers per token and layer instead of R + P. For DeepSeek-V3 (R 512, P 64) that is 1.78 times the "
+        "cache.",
         noticed="Capacity planning allows too few sequences per GPU where P is smaller than R, as in DeepSeek-V2 and "
-        "V3. Without the factor 2 but also without the rotated key, the formula gives less than the cache takes.",
+        "V3. Without the factor 2 but also without the RoPE key, the formula gives less than the cache takes.",
         interview="“How large is MLA's cache at 32 K tokens?” Write the factors: layers · (R + P) · bytes per number · "
         "tokens. The number of heads is not among them, and neither is a 2 for K and V.",
         test="""

@@ -56,7 +56,7 @@ MISTAKE = Mistake(
     "same text. What do you see?",
     answers=(
         "Equal logits: eval() switches dropout off",
-        "Equal logits, all 10 % too small",
+        "Equal logits, all 10% too small",
         "Different logits",
         "NaN if a whole row was dropped",
     ),

@@ -21,7 +21,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         f"head to head ({T} · {width}) and the stride within a head (1) cannot be merged into one axis of "
         f"{c.n_heads} · {width}. With the first token alone it runs."
         if message
-        else "With one token it runs: an axis of length 1 can be swapped without a copy. So does each decode step."
+        else "With one token it runs: an axis of length 1 can be swapped without a copy. So each decode step runs too."
     )
     return Symptom(
         **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None,

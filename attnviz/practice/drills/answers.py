@@ -79,7 +79,7 @@ class NumberAnswer:
         if (half := self._half_a_digit(number, factor)) and abs(value - self.value) <= half:
             others = any(abs(value - each.value) <= half for each in self.wrong)
             if others or abs(value - self.value) > 0.1 * abs(self.value):
-                return Grade(False, "That is rounded too far to tell; type another digit.", read=False)
+                return Grade(False, "Too few digits to tell; type one more.", read=False)
             return Grade(True)
         for each in self.wrong:
             if self._equal(value, each.value):

@@ -174,12 +174,12 @@ def cache_of_mla(rng: random.Random) -> Question:
             0.005,
             known(
                 (2 * size, "Keys and values share one latent, so there is no factor 2 for K and V."),
-                (m.n_layers * m.kv_lora_rank * 2, "You left out the rotated key."),
-                (size * m.n_heads, "The latent and the rotated key are shared by all heads."),
+                (m.n_layers * m.kv_lora_rank * 2, "You left out the RoPE key."),
+                (size * m.n_heads, "The latent and the RoPE key are shared by all heads."),
                 (size / m.n_layers, "That is for one layer."),
             ),
         ),
-        "One latent and one rotated key per layer, shared by all heads; 2 bytes per number.",
+        "One latent and one RoPE key per layer, shared by all heads; 2 bytes per number.",
         (Equation(L(m) * (rank + rotary) * Value(2, "b", "bytes per number"), unit="B"),),
         cache_page(id, context=1),
     )

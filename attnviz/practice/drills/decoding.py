@@ -145,7 +145,7 @@ def kept_by_top_p(rng: random.Random) -> Question:
     logits = torch.tensor(shares, dtype=torch.float64).log()
     kept = int(keep_top_p(logits, p / 100).isfinite().sum())
     return Question(
-        f"Six tokens have the probabilities {', '.join(f'{s} %' for s in shares)}. How many does top-p with p = "
+        f"Six tokens have the probabilities {', '.join(f'{s}%' for s in shares)}. How many does top-p with p = "
         f"{p / 100:g} keep?",
         NumberAnswer(
             kept,
@@ -155,7 +155,7 @@ def kept_by_top_p(rng: random.Random) -> Question:
                 (kept + 1, "That is one too many."),
             ),
         ),
-        f"The cumulative sums are {', '.join(f'{s} %' for s in sums)}; top-p keeps the fewest tokens that reach {p} %.",
+        f"The cumulative sums are {', '.join(f'{s}%' for s in sums)}; top-p keeps the fewest tokens that reach {p}%.",
         link=sampled(top_p=p / 100),
     )
 
@@ -166,7 +166,7 @@ def probability_after_top_k(rng: random.Random) -> Question:
     found = float(keep_top_k(torch.tensor(shares, dtype=torch.float64).log(), k).softmax(-1)[0])
     values = [Value(s, f"p{i + 1}", f"per cent of token {i + 1}") for i, s in enumerate(shares[:k])]
     return Question(
-        f"Five tokens have the probabilities {', '.join(f'{s} %' for s in shares)}. What is the probability of the "
+        f"Five tokens have the probabilities {', '.join(f'{s}%' for s in shares)}. What is the probability of the "
         f"first token after top-k with k = {k}, as a number from 0 to 1?",
         NumberAnswer(
             found,
@@ -225,7 +225,7 @@ def what_bounds(rng: random.Random) -> Question:
     found = step.bound_by(a)
     other = names["compute" if found == "memory" else "memory"]
     because = (
-        f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's balance point is "
+        f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's ridge is "
         f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic."
     )
     return Question(
@@ -270,24 +270,24 @@ def speculated(rng: random.Random) -> Question:
     a, k = rng.choice((0.5, 0.6, 0.7, 0.8, 0.9)), rng.choice((2, 3, 4, 5))
     expected = sum(a**i for i in range(k + 1))
     rate, drafted = (
-        Value(a, "α", "chance that a drafted token is accepted", tex=r"\alpha"),
-        Value(k, "k", "drafted tokens"),
+        Value(a, "α", "chance that a proposed token is accepted", tex=r"\alpha"),
+        Value(k, "k", "proposed tokens"),
     )
     return Question(
-        f"Speculative decoding drafts {k} tokens per step; each is accepted independently with probability {a}, up to "
-        "the first rejection. How many tokens does one step of the target model yield on average?",
+        f"Speculative decoding proposes {k} tokens per pass; each is accepted independently with probability {a}, up "
+        "to the first rejection. How many tokens does one pass of the model write on average?",
         NumberAnswer(
             expected,
             "tokens",
             0.01,
             known(
-                (a * k, "A rejection ends the step."),
-                (expected - 1, "You left out the target model's own token."),
-                (a * k + 1, "A rejection ends the step."),
-                (k + 1, "That is if all drafted tokens are accepted."),
+                (a * k, "A rejection ends the pass."),
+                (expected - 1, "You left out the model's own token."),
+                (a * k + 1, "A rejection ends the pass."),
+                (k + 1, "That is if all proposed tokens are accepted."),
             ),
         ),
-        "1 + α + α² + … + α^k: the accepted tokens, plus one token of the target model itself (arXiv 2211.17192).",
+        "1 + α + α² + … + α^k: the accepted tokens, plus one token of the model itself (arXiv 2211.17192).",
         (Equation((1 - rate ** (drafted + 1)) / (1 - rate), unit="tokens"),),
         ("decode", {"tab": "speculate", "proposed": str(k)}),
     )

@@ -210,7 +210,7 @@ def interpolated_angle(rng: random.Random) -> Question:
                 (found * s * s, "Divide by the factor; do not multiply."),
             ),
         ),
-        "Position interpolation divides positions by the factor and leaves the frequencies unchanged.",
+        "Position interpolation divides positions by the factor, which equals dividing each frequency by it.",
         (Equation(position / factor * base ** (-(2 * pair / d))),),
         ("rope", {"tab": "longer", "factor": str(s)}),
     )

@@ -75,7 +75,7 @@ LATENT = Task(
 x (B, T, d_model) -> (B, T, d_model). B batch, T tokens, H = n_heads;
 N = qk_nope_head_dim, P = qk_rope_head_dim, V = v_head_dim, R = kv_lora_rank.
     q_proj     d_model -> n_heads · (N + P): per head N dimensions without RoPE, then P that are rotated
-    kv_a_proj  d_model -> R + P: the latent, then one rotated key shared by all heads
+    kv_a_proj  d_model -> R + P: the latent, then one RoPE key shared by all heads
     kv_a_norm  RMSNorm of the latent (weight of size R, eps = 1e-6)
     kv_b_proj  R -> n_heads · (N + V): per head N dimensions of the key, then V of the value
     o_proj     n_heads · V -> d_model

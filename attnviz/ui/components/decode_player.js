@@ -192,7 +192,7 @@ function paint(view) {
 
 function progress({ d, n }, now) {
   if (!n) return "Nothing written yet. ";
-  return `${n} written, the last with ${d.steps[n - 1].odds}${n > now ? " and not yet read" : ""}. `;
+  return `${n} written, the last with ${d.steps[n - 1].odds}${n > now ? "; it is not cached yet" : ""}. `;
 }
 
 function limits({ d, n }) {

@@ -79,8 +79,8 @@ function tools(view) {
   const { d } = view, label = el("label", ""), range = el("input", ""), output = el("output", "");
   Object.assign(range, { type: "range", min: 5, max: 100, step: 5, value: view.mass });
   range.setAttribute("aria-label", "Share of each query's weight that is drawn, in percent");
-  range.oninput = () => { view.mass = +range.value; output.textContent = `${view.mass} %`; view.cut = null; look(view, view.at); };
-  output.textContent = `${view.mass} %`;
+  range.oninput = () => { view.mass = +range.value; output.textContent = `${view.mass}%`; view.cut = null; look(view, view.at); };
+  output.textContent = `${view.mass}%`;
   label.append("show top", range, output, "of weight");
   view.tools.replaceChildren(...d.names.map((name, i) => chip(view, name, i)), label);
   view.cut = null;

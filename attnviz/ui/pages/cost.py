@@ -66,13 +66,14 @@ def controls(view: View) -> None:
             format_func=tokens_text,
             width=320,
             reruns=(),
+            help="1 K = 1,024 tokens, 1 M = 1,048,576.",
         )
         all_parts = ("amounts", "own", "closer")
         state.control(
-            st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220, reruns=all_parts
+            st.select_slider, "Batch size, sequences", "batch", options=sorted(batches), width=220, reruns=all_parts
         )
         state.control(
-            st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True, reruns=all_parts
+            st.segmented_control, "Cache dtype", "precision", options=list(PRECISIONS), required=True, reruns=all_parts
         )
 
 
@@ -332,9 +333,9 @@ def _served(s: Settings) -> Serving:
             st.selectbox, "Accelerator", "machine", options=list(cards), width=300,
             format_func=lambda id: f"{cards[id].name} · {cards[id].data_sheet_gb} GB",
         )  # fmt: skip
-        state.control(st.number_input, "How many", "n_machines", width=110)
+        state.control(st.number_input, "Number", "n_machines", width=110)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.segmented_control, "Weights in", "weights", options=list(PRECISIONS), required=True)
+        state.control(st.segmented_control, "Weight dtype", "weights", options=list(PRECISIONS), required=True)
         state.control(st.slider, "Reserve, % of the memory", "reserve", width=220)
     serving = compute_cost.serving(s)
     if s.batch > 1:

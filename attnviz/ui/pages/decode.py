@@ -31,9 +31,9 @@ CLOSER = "decode closer"  # container key of the open tab, which identifies what
 # On the default text, of the five checkpoints' first 24 steps, 0 to 4 then leave only one token; by default 16 to 22.
 VARIED = {"temperature": 1.0, "penalty": 1.2}
 SAMPLING_HELP = {  # in the order in which they are applied
-    "penalty": "Of tokens that are in the text, positive logits are divided by this number, negative ones multiplied. "
-    "It is applied first; then temperature, top-k, top-p and min-p, as in transformers. Other programs use another "
-    "order: llama.cpp applies the temperature last.",
+    "penalty": "Divides the positive logits of tokens in the text by this number and multiplies their negative ones by "
+    "it. The penalty is applied first; then temperature, top-k, top-p and min-p, as in transformers. Other programs "
+    "use another order: llama.cpp applies the temperature last.",
     "temperature": "Divides the logits before the softmax: below 1 the likely tokens gain, above 1 the unlikely ones.",
     "top_k": "Only the k most likely tokens can be drawn.",
     "top_p": "Only the smallest set of the most likely tokens whose probabilities, after temperature and top-k, add up "
@@ -98,7 +98,7 @@ def player(view: View) -> None:
     at = len(fixed) if view.settings.shown < 0 else min(view.settings.shown, len(fixed))
     single = figures.single_text(written.steps[: compute.AHEAD])  # the same steps, however many are written
     with st.container(horizontal=True, vertical_alignment="center", key="continuations"):
-        st.button("Walk this step", icon=":material/code:", key="walk-step", on_click=_walk)
+        st.button("Lines of this step", icon=":material/code:", key="walk-step", on_click=_walk)
         if single and not VARIED.items() <= branches.sampling_of(view.settings).items():
             st.button(VARY, key="vary", on_click=_vary)
         if single:

@@ -35,9 +35,9 @@ from attnviz.ui.headline import quoted, soft_capped
 from attnviz.ui.measuring import MeasurementProgress
 
 TRAINING = (  # as in the model card, attnviz/checkpoints/README.md
-    f"MHA, GQA and MQA share one training run up to {N_AS_MHA:,} of {N_TRAINED_ON:,} tokens; then its KV heads were "
-    "averaged into groups and each model was trained separately. MLA had its own run: its heads do not correspond to "
-    "theirs."
+    f"MHA, GQA and MQA share one training run up to {N_AS_MHA:,} of {N_TRAINED_ON:,} tokens; then the KV heads "
+    "of this MHA were averaged into groups, and each model was trained separately. MLA had its own run: its heads do "
+    "not correspond to theirs."
 )
 STOPPED = "ablation stopped"  # session key: the (ablation, model, text) whose measurement the user has stopped
 SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell
@@ -251,7 +251,7 @@ def masks(view: View) -> None:
     st.caption(
         f"The same model on the first {count(n, 'token')} of the text, one row of maps per mask. "
         + (f"Loss: mean over {count(n - 1, 'next-token prediction')}. " if n > 1 else "")
-        + "Masked keys get no weight; the weights of the others sum to 1, and a query without any gets zeros. "
+        + "Masked keys get no weight; the weights of the others sum to 1, and a query with all keys masked gets zeros. "
         "**Click a map to select its mask on all pages.**"
     )
     selected = [mask.selected(view.settings) for mask in offered]
@@ -286,7 +286,7 @@ def family(view: View) -> None:
         )  # fmt: skip
     members = compute_groups.variants(view.settings)
     if view.settings.opened:
-        st.info("This part compares the five checkpoints, which were trained in the same way. Choose one of them in "
+        st.info("This part compares the five checkpoints, which were trained on the same books. Choose one of them in "
                 "the sidebar.")  # fmt: skip
         return
     st.markdown(f"## Layer {layer} in {count(len(members), 'model')}, coloured by KV head")

@@ -218,6 +218,6 @@ def _about(view: View, mistake: Mistake) -> None:
     if compute_mistakes.can_be_walked(mistake) and not compute_mistakes.reason(view):
         link = view.but(version="mistaken", tab="", step=0).settings.to_link()
         st.page_link(
-            PAGES["steps"].file, label="Walk the mistaken lines in Step by step", icon=":material/arrow_forward:",
+            PAGES["steps"].file, label="The mistaken lines in Step by step", icon=":material/arrow_forward:",
             query_params=link,
         )  # fmt: skip

@@ -137,7 +137,7 @@ def _ask(question: Question, key: str) -> None:
 def _label(question: Question) -> str:
     match question.answer:
         case NumberAnswer(unit=unit, tolerance=tolerance):
-            within = f", within {100 * tolerance:g} %" if tolerance else ""
+            within = f", within {100 * tolerance:g}%" if tolerance else ""
             return f"Number{f', in {unit}' if unit else ''}{within} (an expression such as 2·32·8 is evaluated)"
         case ExpressionAnswer():
             return "Formula, such as 2*S*L"

@@ -46,8 +46,8 @@ def show(view: View) -> None:
         return
     st.markdown(
         f"**{len(compute.TASKS)} tasks** to write in your own editor. A judge on your machine runs your file in a "
-        "separate process (20 s, 1 GiB), compares its outputs with those of AttnViz's modules on new random inputs, "
-        "and names the mistake if it is a known one."
+        "separate process (at most 20 s, 1 GiB beside torch), compares its outputs with those of AttnViz's modules on "
+        "new random inputs, and names the mistake if it is a known one."
     )
     if reason:
         st.warning(f"Your file is shown only on the machine it is stored on. {reason}", icon=":material/lock:")
@@ -134,7 +134,7 @@ def _verdict(verdict: own_code.Verdict) -> None:
     else:
         message = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
         if verdict.mistaken:
-            message += f" **Your output equals ours {escaped(verdict.mistaken.explanation)}.**"
+            message += f" **Your output equals AttnViz's {escaped(verdict.mistaken.explanation)}.**"
         st.error(message, icon=":material/cancel:")
         if verdict.mistaken and verdict.mistaken.mistake:
             address = f"mistakes?mistake={verdict.mistaken.mistake}"

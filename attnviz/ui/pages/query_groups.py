@@ -21,7 +21,7 @@ from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.headline import headline, mla_grid_options, soft_capped
 
-ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained in the same way."
+ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained on the same books."
 WHY = (
     "The keys and values of all earlier tokens stay in the KV cache while a text is generated: with half as many KV "
     "heads, the cache is half as large."

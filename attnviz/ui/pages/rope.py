@@ -48,8 +48,8 @@ def top(view: View) -> None:
     of_all = f", {rotated} of {dims} dimensions," if rotated < dims else ""
     st.markdown(
         f"{headline(view)} By itself, a score q·k does not depend on where its tokens are. RoPE (rotary position "
-        f"embedding) rotates {count(rotated // 2, 'pair')} of dimensions of each query and key{of_all} by position × "
-        "frequency, so that it does, and leaves values as they are."
+        f"embedding) makes it depend on their distance: it rotates {count(rotated // 2, 'pair')} of dimensions of each "
+        f"query and key{of_all} by position × frequency. Values are not rotated."
     )
     if not view.settings.rope:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
@@ -238,13 +238,13 @@ def _without(view: View) -> None:
     """The same head with RoPE, without RoPE, and with partial RoPE."""
     st.markdown("Compare the maps: the same head with RoPE, without it, and with some of its dimensions rotated.")
     head = _head(view)
-    variants = {"With RoPE": "on", "Without": "off"}
+    variants = {"With RoPE": "on", "Without RoPE": "off"}
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
-    notes = {"With RoPE": "Each pair rotated.", "Without": "The same weights and text, nothing rotated."}
+    notes = {"With RoPE": "Each pair rotated.", "Without RoPE": "The same weights and text, nothing rotated."}
     if view.config.attention != "mla":
         fraction = state.control(
             st.slider, "Share of rotated dimensions", "fraction", step=0.05, format="percent",
-            help="rotary_fraction: 25 % in GPT-NeoX, 64 of 256 dimensions in GPT-J, 40 % in Phi-2. The other "
+            help="rotary_fraction: 25% in GPT-NeoX, 64 of 256 dimensions in GPT-J, 40% in Phi-2. The other "
             "dimensions do not depend on the position.",
         )  # fmt: skip
         rotary_dim = int(view.config.head_dim * fraction) // 2 * 2
@@ -260,10 +260,11 @@ def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes
     allowed, first, ground = view.trace.allowed[head.layer], next(iter(maps.values())), st.context.theme.type
     top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps.values())
     st.caption(
-        f"{head.caption}. Each row is a query; its weights sum to 1. Each column is a key. Full colour at {top:.2g}."
+        f"{head.caption}. Each row is a query; its weights sum to 1. Each column is a key. The colour scale ends "
+        f"at {top:.2g}."
     )
     for i, (column, (name, weights)) in enumerate(zip(st.columns(len(maps)), maps.items(), strict=True)):
-        title = name if i == 0 else f"{name}: off by up to {np.abs(weights - first).max():.2g}"
+        title = name if i == 0 else f"{name}: weights change by up to {np.abs(weights - first).max():.2g}"
         with column:
             drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, notes[name], ground)
             charts.show(drawing, f"map-{view.settings.tab}-{i}")
@@ -325,8 +326,8 @@ def _pasted(n_pairs: int) -> str:
 def _latent(view: View) -> None:
     """Decoupled RoPE of MLA: the scores' content part from the latent, their RoPE part from one key of all heads."""
     st.markdown(
-        "MLA absorbs W_UK, which expands keys from the latent, into W_Q, so that scores are computed from the latent "
-        "itself. RoPE on the expanded keys would put a rotation between W_Q and W_UK, a different one for each "
+        "MLA absorbs W_UK, which expands keys from the latent, into W_q, so that scores are computed from the latent "
+        "itself. RoPE on the expanded keys would put a rotation between W_q and W_UK, a different one for each "
         "distance, so they could not be multiplied in advance. So RoPE is decoupled: it rotates extra query dimensions "
         "and one extra key shared by all heads."
     )

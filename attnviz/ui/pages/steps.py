@@ -153,7 +153,7 @@ def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int)
     rank = view.settings.candidate
     state.control(
         st.selectbox, "Next token whose logit is decomposed", "candidate", options=range(len(best)), width=320,
-        format_func=lambda i: f"{i + 1}. {words[best[i]]} ({100 * odds[best[i]]:.1f} %)",
+        format_func=lambda i: f"{i + 1}. {words[best[i]]} ({100 * odds[best[i]]:.1f}%)",
     )  # fmt: skip
     token = best[rank]
     added = compute_steps.attribution_of(view, query, token)
