@@ -284,7 +284,7 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
     return Drawing(
         figure,
         title=title,
-        note=f"{attention}, {origin}, trained on rows of {trained} tokens (dashed), reads this text of {n_tokens:,} "
+        note=f"{attention}, {origin}, trained on rows of {trained} tokens (dashed), reads a text of {n_tokens:,} "
         "with the same weights under each method. Lower is better. Nothing was trained further here.",
         more=f"Each point is the mean of up to {BIN} predictions; the title gives means over the "
         f"{n_tokens - 1 - trained} after more than {trained} tokens. Linear scaling (arXiv 2306.15595), YaRN (arXiv "

@@ -274,13 +274,15 @@ def tile_row(
     )
     table = tile_table(table)
     rescaled = sum(1 for factor in table["factor"] if factor is not None and factor < 1)
-    rises = f"the maximum rises {count(rescaled, 'time')}" if rescaled else "the first tile holds the largest score"
+    times = "once" if rescaled == 1 else f"{rescaled} times"
+    rises = f"the maximum rises {times}" if rescaled else "the first tile holds the largest score"
+    unseen = " Keys without a bar are masked." if len(keys) < len(scores) else ""
     title = f"{count(len(edges) + 1, 'tile')}: {rises}"
     return Drawing(
         figure,
         title=title,
         note=f"Bars: scores of query {query} ({quoted(labels[query])}). Line: the running maximum; where it rises, the "
-        "sum and the output so far are multiplied by the factor exp(old maximum − new maximum).",
+        f"sum and the output so far are multiplied by the factor exp(old maximum − new maximum).{unseen}",
         more=f"{n_masked} of {count(len(tiles), 'tile')} {'is' if n_masked == 1 else 'are'} fully masked for this "
         "query; a causal kernel skips a tile that is masked for all queries of its block. Before the first tile with a "
         "key that is not masked there is nothing to rescale: its factor is “–”.",

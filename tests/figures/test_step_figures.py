@@ -77,7 +77,7 @@ def test_before_the_first_tile_with_a_key_nothing_is_rescaled():
     assert tile_table(TILES)["factor"] == [None, None, math.exp(-1)]
     scores, allowed = np.array([9.0, 9.0, 1.5, 0.5, 2.5]), np.array([False, False, True, True, True])
     drawing = tile_row(scores, allowed, TILES, list("abcde"), 4, "#123456")
-    assert drawing.title == "3 tiles: the maximum rises 1 time"
+    assert drawing.title == "3 tiles: the maximum rises once"
     assert drawing.table["factor"][:2] == [None, None] and drawing.missing == "–" and "“–”" in drawing.more
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
+from attnviz.cost.variants import with_latent
 from attnviz.equations import aligned, tex_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import (
@@ -18,6 +19,7 @@ from attnviz.figures.cost.captions import (
     crowd_text,
     is_beyond,
     latent_note,
+    latent_widths,
     short_name,
     written,
 )
@@ -197,8 +199,8 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(model, n_tokens)}One sequence of {context_text(n_tokens)} in bf16, with another "
-        "attention and all else unchanged; the effect on the model's quality is not computed here."
-        f"{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
+        f"attention and all else unchanged. MLA: {latent_widths(with_latent(model))}. Effects on quality are not "
+        f"computed.{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
         more=f"{expanded}MLA has {latent_note(model)}.",
         alt=f"{title}. " + "; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
