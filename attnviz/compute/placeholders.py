@@ -431,7 +431,9 @@ def n_pairs(view: View) -> str:
 @placeholder
 def theta(view: View) -> str:
     """RoPE's base, rope_theta."""
-    return f"{view.settings.theta:,.0f}"
+    from attnviz.compute import rope
+
+    return f"{rope.rotated(view).rope_theta:,.0f}"
 
 
 @placeholder

@@ -19,6 +19,7 @@ from attnviz.config import ModelConfig
 from attnviz.experiments import rope_equalities
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import FIELDS_OF, RopeScaling, scaled_rope_frequencies
+from attnviz.session.settings import OWN_THETA
 from attnviz.trace import layer_weights
 
 PASTED = "pasted"
@@ -33,9 +34,19 @@ _curves = ByteCache(MAX_CURVE_BYTES)
 
 def rotated(view: View) -> ModelConfig:
     """Return the configuration with RoPE switched on and the selected layer's theta."""
-    c = view.config
-    windowed = c.rope_theta_windowed is not None and view.layer_and_head[0] not in c.full_layers
-    return replace(c, position="rope", rope_theta=c.rope_theta_windowed if windowed else c.rope_theta)
+    return replace(view.config, position="rope", rope_theta=_theta(view, view.config))
+
+
+def own_theta(view: View) -> float:
+    """Return the selected layer's theta where none is chosen."""
+    return _theta(view, view.but(theta=OWN_THETA).config)
+
+
+def _theta(view: View, c: ModelConfig) -> float:
+    """Return the selected layer's theta in this configuration: Gemma 3's layers with a window have another."""
+    if c.rope_theta_windowed is None or view.layer_and_head[0] in c.full_layers:
+        return c.rope_theta
+    return c.rope_theta_windowed
 
 
 def scaled_by(view: View) -> str:
@@ -204,10 +215,9 @@ def trained_on(view: View) -> int:
 
 
 def learned_frequencies(view: View) -> np.ndarray:
-    """Return the frequencies of the training, or those of this run if it has none: float64 (n_pairs,)."""
+    """Return the selected layer's frequencies in training, or in this run if it has none: float64 (n_pairs,)."""
     trained, run = view.trained_config, rotated(view)
-    theta = trained.rope_theta if trained and trained.rope_theta else run.rope_theta
-    return rope_frequencies(run.rotary_dim, theta).numpy()
+    return _frequencies(run.rotary_dim, (trained and _theta(view, trained)) or run.rope_theta)
 
 
 def can_be_longer(view: View) -> bool:

@@ -148,7 +148,7 @@ TASKS = (  # as in practice/tasks, which imports torch
     "attention", "self-attention", "mha", "gqa", "rope", "rms-norm", "swiglu", "cache", "block", "top-p", "mla",
     "flash",
 )  # fmt: skip
-THETA = 10_000.0  # of the checkpoints; for an opened model it means the model's own theta
+OWN_THETA = 0.0  # no base: the model's own, which is 10,000 for the checkpoints
 PRESETS = tuple(published_facts())
 MAX_PINNED = 8
 HEADS = tuple(f"{layer}.{head}" for layer in range(MAX_LAYERS) for head in range(MAX_HEADS))
@@ -179,7 +179,7 @@ class Settings:
     seed: int = _setting(0, Number(0, 2**31 - 1))
     # how any model is run
     rope: bool = _setting(True, Flag())
-    theta: float = _setting(THETA, Number(100, 10_000_000, whole=False))
+    theta: float = _setting(OWN_THETA, Number(100, 10_000_000, whole=False))
     causal: bool = _setting(True, Flag())
     window: int = _setting(0, Number(0, 512))  # 0: no window
     n_sinks: int = _setting(0, Number(0, 16))  # attention-sink tokens, visible outside the window
@@ -308,7 +308,7 @@ class Settings:
         chosen: dict[str, Any] = {"causal": self.causal}
         if config.position == "rope":
             chosen["position"] = "rope" if self.rope else "none"
-            chosen["rope_theta"] = config.rope_theta if self.theta == THETA else self.theta
+            chosen |= self._chosen_theta(config)
         if self.window:
             other_theta = config.rope_theta_windowed is not None  # then only these layers keep a window
             full = config.full_layers if other_theta else ()
@@ -320,11 +320,18 @@ class Settings:
         return replace(
             config,
             position="rope" if self.rope else "none",
-            rope_theta=self.theta,
             causal=self.causal,
             sliding_window=self.window or None,
             n_sinks=self.n_sinks if self.window else 0,
+            **self._chosen_theta(config),
         )
+
+    def _chosen_theta(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the chosen theta for all layers, also for those with a window; nothing if it is the model's own."""
+        if self.theta == OWN_THETA:
+            return {}
+        windowed = {} if config.rope_theta_windowed is None else {"rope_theta_windowed": self.theta}
+        return {"rope_theta": self.theta} | windowed
 
     def to_link(self) -> dict[str, str]:
         """Return the settings that differ from the defaults, for a link.
@@ -443,5 +450,6 @@ def _replacement_notice(name: str, written: str, values: Mapping[str, object], s
         return f"The link's {name} must be even, since RoPE rotates pairs, {given}; it is set to {used}."
     if name in values and _same(values[name], written):  # in range, but not with this n_heads
         return f"The link's {name}, {written}, does not fit {settings.n_heads} query heads; it is set to {used}."
-    done = f"it is set to {_written(used)}" if _written(used) else "it was ignored"
+    ignored = not _written(used) or (name == "theta" and used == OWN_THETA)
+    done = "it was ignored" if ignored else f"it is set to {_written(used)}"
     return f"The link's {name} must be {kind_of(name).range()}, {given}; {done}."

@@ -9,12 +9,13 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from attnviz.analysis.groups import next_token_losses
-from attnviz.compute import rope
+from attnviz.compute import models, rope
 from attnviz.compute.view import View
+from attnviz.config import ModelConfig
 from attnviz.experiments import rope_equalities
 from attnviz.modules import Transformer
 from attnviz.modules.rope_scaling import scaled_rope_frequencies
-from attnviz.session.settings import Settings
+from attnviz.session.settings import OWN_THETA, Settings
 from attnviz.trace import predict
 from tests.together import together
 
@@ -117,3 +118,20 @@ def test_frequencies_of_training_stay_where_another_base_is_chosen():
     np.testing.assert_array_equal(there, other)
     own = View(Settings(model="own", theta=500_000.0))
     np.testing.assert_allclose(rope.learned_frequencies(own), 500_000.0 ** (-np.arange(12) / 12), rtol=1e-12)
+
+
+GEMMA3 = ModelConfig(
+    4, 24, 2, vocab_size=331, sliding_window=5, full_layers=(3,), rope_theta=1e6, rope_theta_windowed=1e4
+)
+
+
+@pytest.mark.parametrize(("layer", "own"), [(0, 1e4), (3, 1e6)])
+def test_each_layer_of_gemma_3_has_the_base_of_its_kind_unless_one_is_chosen(layer, own, monkeypatch):
+    monkeypatch.setattr(models, "opened_config", lambda name: GEMMA3)
+    view = View(Settings(model="some/gemma-3", layer=layer))
+    trained = own ** (-np.arange(6) / 6)
+    for theta, run in ((OWN_THETA, trained), (20_000.0, 20_000.0 ** (-np.arange(6) / 6))):
+        chosen = view.but(theta=theta)
+        assert rope.own_theta(chosen) == own
+        np.testing.assert_allclose(rope.frequencies(chosen), run, rtol=1e-12)
+        np.testing.assert_allclose(rope.learned_frequencies(chosen), trained, rtol=1e-12)

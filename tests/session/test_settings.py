@@ -89,7 +89,12 @@ def test_masks_and_rope_reach_the_configuration():
     s = Settings(rope=False, causal=False, window=7, theta=500.0)
     c = s.own_config()
     assert (c.position, c.causal, c.sliding_window, c.rope_theta) == ("none", False, 7, 500.0)
-    assert Settings().own_config().sliding_window is None
+    assert (Settings().own_config().sliding_window, Settings().own_config().rope_theta) == (None, 10_000.0)
+
+
+def test_a_base_that_is_no_number_is_ignored_and_the_models_own_is_used():
+    found, (notice,) = Settings.from_link({"theta": "nan"})
+    assert found == Settings() and notice.endswith("not “nan”; it was ignored.")
 
 
 @pytest.mark.parametrize("text", ["word " * 4000, "好" * 4000, "👩‍👩‍👧" * 2000, "\ud800" * 5000, "a"])

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from attnviz.session.settings import OWN_THETA
 from tests.ui.test_heads_controls import titles
 from tests.ui.test_rope_page import opened
 
@@ -19,14 +20,17 @@ def test_theta_slows_the_pairs_down():
     assert float(app.query_params["theta"]) == 1e7
     app.select_slider(key="control-theta").set_value(100.0).run()
     assert "## Pair 0 repeats every 6.28 positions, pair 11 every 428" in titles(app)
+    assert "10,000" in theta.options
+    app.select_slider(key="control-theta").set_value(OWN_THETA).run()
+    assert "pair 11 every 29,164" in titles(app) and "theta" not in app.query_params
 
 
 def test_a_part_of_the_dimensions_can_turn():
     app = opened(tab="without", fraction="1")
-    assert re.search("24 of 24 dimensions rotated: off by up to 0$", titles(app), re.MULTILINE)
+    assert re.search("24 of 24 dimensions rotated: weights change by up to 0$", titles(app), re.MULTILINE)
     app.slider(key="control-fraction").set_value(0.0).run()
-    without = re.search("Without: off by up to (.+)", titles(app))[1]
-    assert re.search(f"0 of 24 dimensions rotated: off by up to {without}$", titles(app), re.MULTILINE)
+    without = re.search("Without RoPE: weights change by up to (.+)", titles(app))[1]
+    assert re.search(f"0 of 24 dimensions rotated: weights change by up to {without}$", titles(app), re.MULTILINE)
 
 
 def test_the_decoupled_key_opens_with_the_mla_checkpoint():

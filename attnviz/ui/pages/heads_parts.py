@@ -27,7 +27,7 @@ from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour, kv_scale
 from attnviz.session.opening import offered, short_name
-from attnviz.session.settings import MAX_PINNED, MODEL_NAMES, MODELS, THETA
+from attnviz.session.settings import MAX_PINNED, MODEL_NAMES, MODELS, OWN_THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
@@ -484,7 +484,7 @@ def two_models(view: View) -> None:
         st.selectbox, "Other model", "other_model", options=names, shown=shown,
         format_func=lambda name: MODEL_NAMES.get(name) or short_name(name),
     )  # fmt: skip
-    other = view.but(model=shown, padding=0, theta=THETA)
+    other = view.but(model=shown, padding=0, theta=OWN_THETA)
     if other.problem:
         st.error(escaped(other.problem), icon=":material/error:")
         return

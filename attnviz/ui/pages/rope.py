@@ -14,6 +14,7 @@ from attnviz.figures import rope as figures
 from attnviz.figures import rope_rotation, rope_scores
 from attnviz.figures.drawing import escaped
 from attnviz.figures.phrases import count
+from attnviz.session.settings import OWN_THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
@@ -57,7 +58,7 @@ def top(view: View) -> None:
         st.info(f"This model runs with scaled RoPE ({kind}). This page draws the rotations without the scaling.")
     if view.config.score_root != view.config.head_dim or view.config.attention_softcap:
         st.caption("The equations on this page divide q·k by √D; this model's own scores have another scale or a cap.")
-    if view.config.rope_theta_windowed is not None:
+    if view.config.rope_theta_windowed not in (None, view.config.rope_theta):
         st.caption("Layers with a sliding window have a base of their own; this page uses that of the selected layer.")
 
 
@@ -135,13 +136,8 @@ def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.header("Fast pairs and slow pairs", divider="gray")
     st.markdown("Move the base and watch the slow pairs. A larger base slows every pair but the first.")
-    theta = view.config.rope_theta if view.settings.opened else view.settings.theta
-    state.control(
-        st.select_slider, "Base of the frequencies (rope_theta)", "theta", shown=theta, options=_thetas(theta),
-        format_func=_theta_name, reruns=(),
-        help="The other pages run the model with this base too.",
-    )  # fmt: skip
     config, values, n = compute_rope.rotated(view), compute_rope.frequencies(view), len(view.labels)
+    _choose_theta(config.rope_theta, compute_rope.own_theta(view))
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.wavelengths(values, n, config.max_context, config.rope_theta), "wavelengths")
@@ -149,12 +145,14 @@ def frequencies(view: View) -> None:
         charts.show(figures.rotation_maps(values, n, view.query, config.rope_theta), "rotations")
 
 
-def _thetas(theta: float) -> list[float]:
-    return sorted({*map(float, THETAS), theta})
-
-
-def _theta_name(theta: float) -> str:
-    return f"{theta:,.0f}"
+def _choose_theta(theta: float, own: float) -> None:
+    """Draw the slider of the base. The layer's own is offered as OWN_THETA, so that another model keeps its own."""
+    offered = [OWN_THETA if base == own else base for base in sorted({*map(float, THETAS), own, theta})]
+    state.control(
+        st.select_slider, "Base of the frequencies (rope_theta)", "theta", shown=OWN_THETA if theta == own else theta,
+        options=offered, format_func=lambda base: f"{base or own:,.0f}", reruns=(),
+        help="All layers, and the other pages, run the model with this base too.",
+    )  # fmt: skip
 
 
 @state.part("closer", compute_rope.rotates)
