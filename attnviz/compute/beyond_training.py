@@ -27,22 +27,42 @@ def beyond_training(trained: ModelConfig, run: ModelConfig, text: str | None, n_
 
     text: None for a model whose training text is unknown.
     """
-    windowed = run.sliding_window is not None and run.sliding_window < n_tokens  # a wider one masks nothing
-    window = f"a window of {count(run.sliding_window or 0, 'token')}"
-    sinks = f" and {count(run.n_sinks, 'attention-sink token')}" if run.n_sinks else ""
-    other_theta = run.position == trained.position == "rope" and run.rope_theta != trained.rope_theta
-    reads_ahead = n_tokens > 1 and not (windowed and run.sliding_window == 1)
+    other_theta = run.position == trained.position == "rope" and _thetas(run) != _thetas(trained)
+    reads_ahead = n_tokens > 1 and (run.sliding_window != 1 or run.full_layers != ())
+    in_layers = run.full_layers != trained.full_layers
+    window, trained_window = _window(run, in_layers), _window(trained, in_layers)
     leaks = f" {LEAKS}" if reads_ahead else ""
     differs = {
         f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens
         > (trained.max_context or n_tokens),
         f"The mask is bidirectional; training was causal.{leaks}": trained.causal and not run.causal,
-        f"Attention has {window}{sinks}; training had no window.": windowed and trained.sliding_window is None,
+        f"Attention has {window}; training had {trained_window}.": _masked(run, n_tokens) != _masked(trained, n_tokens),
         "RoPE is off; training used it.": run.position != trained.position,
-        f"RoPE's base is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": other_theta,
+        f"RoPE's base is {_thetas(run)}; training used {_thetas(trained)}.": other_theta,
         **({} if text is None else _about_text(text)),
     }
     return [sentence for sentence, holds in differs.items() if holds]
+
+
+def _masked(c: ModelConfig, n_tokens: int) -> tuple[object, ...]:
+    """Return what decides which keys a window masks in a text; () for none, also with a window that masks nothing."""
+    return (c.sliding_window, c.n_sinks, c.full_layers) if c.sliding_window and c.sliding_window < n_tokens else ()
+
+
+def _window(c: ModelConfig, in_layers: bool) -> str:
+    """Return "a window of 5 tokens and 2 attention-sink tokens", and in how many layers; "no window" for none."""
+    if c.sliding_window is None:
+        return "no window"
+    sinks = f" and {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""
+    layers = f" in {c.n_layers - len(c.full_layers)} of {count(c.n_layers, 'layer')}" if in_layers else ""
+    return f"a window of {count(c.sliding_window, 'token')}{sinks}{layers}"
+
+
+def _thetas(c: ModelConfig) -> str:
+    """Return "10,000", or "1,000,000 (10,000 in layers with a window)"."""
+    same = c.rope_theta_windowed in (None, c.rope_theta)
+    windowed = "" if same else f" ({c.rope_theta_windowed:,.10g} in layers with a window)"
+    return f"{c.rope_theta:,.10g}{windowed}"
 
 
 def _about_text(text: str) -> dict[str, bool]:

@@ -52,9 +52,39 @@ def test_each_difference_is_one_sentence_with_its_numbers(how, expected):
     assert numbers(sentence) == expected
 
 
+WINDOWED = replace(TRAINED, sliding_window=6)  # as Mistral
+ALTERNATING = replace(WINDOWED, full_layers=(1, 3))  # as Gemma 2
+
+
+@together(
+    "trained, n_tokens, changes, expected",
+    [
+        (WINDOWED, 11, {"sliding_window": 3}, "a window of 3 tokens; training had a window of 6 tokens."),
+        (WINDOWED, 11, {"sliding_window": None}, "no window; training had a window of 6 tokens."),
+        (WINDOWED, 11, {"sliding_window": 512}, "a window of 512 tokens; training had a window of 6 tokens."),
+        (WINDOWED, 11, {"n_sinks": 2},
+         "a window of 6 tokens and 2 attention-sink tokens; training had a window of 6 tokens."),
+        (WINDOWED, 6, {"sliding_window": 512}, None),  # neither masks a key of this text
+        (ALTERNATING, 11, {"full_layers": ()},
+         "a window of 6 tokens in 4 of 4 layers; training had a window of 6 tokens in 2 of 4 layers."),
+        (ALTERNATING, 6, {"full_layers": ()}, None),
+    ],
+)  # fmt: skip
+def test_another_window_than_in_training_is_named(trained, n_tokens, changes, expected):
+    found = beyond_training(trained, replace(trained, **changes), None, n_tokens)
+    assert found == ([] if expected is None else [f"Attention has {expected}"])
+
+
+def test_a_chosen_base_is_told_from_both_of_gemma_3():
+    trained = replace(WINDOWED, rope_theta=1e6, rope_theta_windowed=1e4)
+    (sentence,) = beyond_training(trained, Settings(model="a/b", theta=1e6).run_opened(trained), None, 6)
+    assert sentence == "RoPE's base is 1,000,000; training used 1,000,000 (10,000 in layers with a window)."
+
+
 def test_a_bidirectional_mask_leaks_the_next_token_where_it_reads_one():
     assert "do not measure prediction" in said(causal=False)[0]
     assert "do not measure prediction" in said(causal=False, sliding_window=2)[0]
+    assert "do not measure prediction" in said(causal=False, sliding_window=1, full_layers=(0,))[0]
     assert "prediction" not in said(causal=False, sliding_window=1)[0] + said(causal=False, n_tokens=1)[0]
 
 
