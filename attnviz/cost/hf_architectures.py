@@ -56,7 +56,7 @@ ARCHITECTURES = {
     "granite": Architecture(read.llama, FULL_MHA | UNBIASED),
     "smollm3": Architecture(read.smollm3, _defaults(128256, 2048, 11008, 36, 16, 4, 32768, True, **UNBIASED)),
     "mistral": Architecture(read.mistral, _defaults(32000, 4096, 14336, 32, 32, 8, 131072, sliding_window=4096)),
-    "ministral": Architecture(read.mistral, _defaults(32000, 4096, 14336, 32, 32, 8, 131072, sliding_window=4096)),
+    "ministral": Architecture(read.ministral, _defaults(32000, 4096, 14336, 32, 32, 8, 131072, sliding_window=4096)),
     "mixtral": Architecture(read.mixtral, _defaults(
         32000, 4096, 14336, 32, 32, 8, 131072, sliding_window=None, num_local_experts=8, num_experts_per_tok=2)),
     "qwen2": Architecture(read.qwen2, _defaults(151936, 4096, 22016, 32, 32, 32, 32768, **UNUSED_WINDOW)),

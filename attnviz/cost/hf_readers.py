@@ -72,6 +72,12 @@ def _biased(f: Fields, name: str = "attention_bias") -> dict[str, Any]:
     return {"qkv_bias": bias, "o_bias": bias}
 
 
+def _windowed_throughout(f: Fields) -> dict[str, Any]:
+    """Read the sliding window of an architecture whose layers all have it: transformers ignores its `layer_types`."""
+    window = f.size_or(None, "sliding_window")
+    return {} if window is None else {"sliding_window": window}
+
+
 def _windowed(f: Fields, n_layers: int, full: Callable[[int], bool] = lambda i: False) -> dict[str, Any]:
     """Read the sliding window and the layers without it: from `layer_types`, else by the architecture's pattern."""
     window = f.size_or(None, "sliding_window")
@@ -122,6 +128,10 @@ PLAIN = {"ffn": "gelu", "ffn_bias": True, "qkv_bias": True, "o_bias": True, **LA
 
 
 def mistral(f: Fields) -> dict[str, Any]:
+    return _usual(f) | _windowed_throughout(f)
+
+
+def ministral(f: Fields) -> dict[str, Any]:
     sizes = _usual(f)
     return sizes | _windowed(f, sizes["n_layers"])
 
@@ -160,7 +170,7 @@ def qwen3(f: Fields) -> dict[str, Any]:
 def qwen3_moe(f: Fields) -> dict[str, Any]:
     sizes = _usual(f) | _biased(f) | {"qk_norm": "head"}
     if f.flag("use_sliding_window"):
-        sizes |= _windowed(f, sizes["n_layers"])
+        sizes |= _windowed_throughout(f)
     return sizes | {"moe": _some_experts(f, sizes["n_layers"], sizes["d_ff"])}
 
 
@@ -213,7 +223,7 @@ def stablelm(f: Fields) -> dict[str, Any]:
 
 def starcoder2(f: Fields) -> dict[str, Any]:
     sizes, bias = _usual(f), f.flag("use_bias")
-    return sizes | PLAIN | {"qkv_bias": bias, "o_bias": bias, "ffn_bias": bias} | _windowed(f, sizes["n_layers"])
+    return sizes | PLAIN | {"qkv_bias": bias, "o_bias": bias, "ffn_bias": bias} | _windowed_throughout(f)
 
 
 def olmo2(f: Fields) -> dict[str, Any]:

@@ -135,6 +135,24 @@ def test_the_cache_is_as_long_as_the_layers_of_transformers_let_it_grow(model_ty
     assert held == kv_cache_bytes(model, 32) - n_sliding * a_token  # it drops the token that the next one will not see
 
 
+@together(
+    "model_type", ["mistral", "mixtral", "phi3", "starcoder2", "qwen3_moe", "ministral", "qwen2", "qwen3", "gemma2"]
+)
+def test_layer_types_are_followed_where_transformers_follows_them(model_type):
+    """The first five have the window in all layers, whatever the file says."""
+    config = SIZES | {
+        "hidden_size": 24, "head_dim": 4, "intermediate_size": 8, "moe_intermediate_size": 8, "num_hidden_layers": 2,
+        "sliding_window": 3, "use_sliding_window": True, "max_window_layers": 2, "num_local_experts": 2,
+        "num_experts": 2, "num_experts_per_tok": 2, "layer_types": ["full_attention", "sliding_attention"],
+    }  # fmt: skip
+    configuration = transformers.AutoConfig.for_model(model_type, pad_token_id=None, **config)
+    live = transformers.AutoModelForCausalLM.from_config(configuration, attn_implementation="eager")
+    with torch.inference_mode():
+        weights = live(torch.arange(5)[None], output_attentions=True).attentions
+    model = read_hf_config({"model_type": model_type, **config}).model
+    assert [int((w[0, 0, -1] > 0).sum()) for w in weights] == [model.window_of(i) or 5 for i in range(2)]
+
+
 @pytest.mark.parametrize("model_type", ["gemma3_text", "cohere2"])
 def test_of_two_periods_of_the_windows_the_one_that_transformers_reads_is_taken(model_type):
     config = {"num_hidden_layers": 7, "sliding_window_pattern": 3, "_sliding_window_pattern": 2}
