@@ -99,6 +99,17 @@ def test_gpt2_says_why_there_is_no_rope(listed):
     assert "no RoPE" in said(opened(rope, model=str(listed["gpt2"])))
 
 
+def test_the_cost_page_names_the_opened_model(listed, monkeypatch, tmp_path):
+    (folder := tmp_path / "my_toy*1").mkdir()
+    for file in listed["gpt2"].iterdir():
+        (folder / file.name).symlink_to(file)
+    monkeypatch.setenv(opening.ALLOWED, str(folder))
+    app = opened(PAGES["cost"], model=str(folder))
+    (header,) = (h.value for h in app.header if "selected in the sidebar" in h.value)
+    assert header.startswith(r"my\_toy\*1: ")
+    assert r"and my\_toy\*1 **" in " ".join(m.value for m in app.markdown)
+
+
 def test_too_few_learned_positions_are_a_sentence(listed, monkeypatch, tmp_path):
     config = GPT2Config(vocab_size=330, n_positions=9, n_embd=30, n_layer=1, n_head=5)
     GPT2LMHeadModel(config).save_pretrained(tmp_path)

@@ -43,7 +43,7 @@ def caches_text(models: Sequence[ModelConfig], n_tokens: int, batch_size: int, p
     """State in one sentence how much each of these models caches."""
     bits, block = PRECISIONS[precision]
     sizes = (kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models)
-    cached = listed(f"{short_name(m)} **{bytes_text(n)}**" for m, n in zip(models, sizes, strict=True))
+    cached = listed(f"{escaped(short_name(m))} **{bytes_text(n)}**" for m, n in zip(models, sizes, strict=True))
     return f"KV cache of **{crowd_text(n_tokens, batch_size)}** in {precision}: {cached}."
 
 

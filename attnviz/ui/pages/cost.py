@@ -77,9 +77,10 @@ def controls(view: View) -> None:
         )
 
 
-def _toy(view: View) -> ModelConfig:
-    """Return the model selected in the sidebar, renamed to distinguish it from the published ones."""
-    return replace(view.config, name=f"AttnViz toy {attention_name(view.config)}")
+def _selected(view: View) -> ModelConfig:
+    """Return the model selected in the sidebar, with a name that distinguishes it from the published ones."""
+    toy = f"AttnViz toy {attention_name(view.config)}"
+    return replace(view.config, name=view.settings.model_name if view.settings.opened else toy)
 
 
 @state.part("own", countable)
@@ -88,7 +89,8 @@ def own_model(view: View) -> None:
     if state.page().open_tab(view.settings.tab) not in ("published", "measured"):
         return
     n = count_parameters(view.config).total
-    st.header(f"{_toy(view).name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
+    name = escaped(_selected(view).name)
+    st.header(f"{name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
     _introduction(compute_cost.compared(view.config), view.config, view.settings)
     own(view)
 
@@ -172,7 +174,7 @@ def _summary(view: View, tab: str) -> str:
     if tab == "facts" and s.facts.strip():
         with suppress(ConfigError):
             return figures.counts_text(compute_cost.pasted_model(s.facts)[0], s.context, s.batch, s.precision)
-    return figures.caches_text([*map(presets.__getitem__, s.compare), _toy(view)], s.context, s.batch, s.precision)
+    return figures.caches_text([*map(presets.__getitem__, s.compare), _selected(view)], s.context, s.batch, s.precision)
 
 
 def published(view: View) -> None:
@@ -182,9 +184,9 @@ def published(view: View) -> None:
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
         format_func=lambda id: presets[id].name, max_selections=6,
     )  # fmt: skip
-    chosen, toy = [presets[id] for id in s.compare], _toy(view)
-    bars = figures.caches_panel(chosen, toy, s.context, s.batch, s.precision)
-    to_scale([bars], "compared", figures.kinds_of([*chosen, toy]))
+    chosen, selected = [presets[id] for id in s.compare], _selected(view)
+    bars = figures.caches_panel(chosen, selected, s.context, s.batch, s.precision)
+    to_scale([bars], "compared", figures.kinds_of([*chosen, selected]))
     _pairs(s)
     charts.show(compute_cost.published(s.compare), "published")
     if s.compare:
