@@ -106,8 +106,11 @@ def _has_kind(part: Any, kind: str) -> bool:
 
 
 def _byte_level_bytes(piece: str) -> bytes:
+    """Return the bytes of a byte-level token; as in `tokenizers`, one with other characters stands for itself."""
     table = _byte_of()
-    return bytes(table[c] for c in piece)
+    if all(c in table for c in piece):
+        return bytes(table[c] for c in piece)
+    return piece.encode("utf-8", "replace")
 
 
 def _sentencepiece_bytes(piece: str) -> bytes:

@@ -48,3 +48,14 @@ def test_an_id_that_the_tokenizer_never_gives_has_a_name(both):
     assert ours.name(10**6) == "token 1000000" and ours.name(ours.encode("a")[-1]) in ("a", "·a")
     with pytest.raises(TypeError):
         ours.labels([10**6])
+
+
+def test_a_piece_written_in_other_characters_than_bytes_is_shown_as_it_is(tmp_path):
+    path = byte_level(tmp_path)
+    facts = json.loads(path.read_text())
+    facts["model"]["vocab"] |= {"好的": 990, "Ġ好": 991}
+    path.write_text(json.dumps(facts))
+    ours, theirs = Tokenizer(path), PreTrainedTokenizerFast(tokenizer_file=str(path))
+    assert ours.labels([990]) == ["好的"] and ours.token_bytes([991]) == ["Ġ好".encode()]
+    for token in (990, 991):
+        assert ours.decode([token]) == theirs.decode([token]) == theirs.convert_ids_to_tokens(token)
