@@ -84,7 +84,8 @@ def look_up(name: str) -> Remote:
     with _as_open_error(name):
         info = HfApi().model_info(name, files_metadata=True, timeout=10)
     sizes = {each.rfilename: each.size or 0 for each in info.siblings or ()}
-    weights = [file for file in sizes if SHARD.fullmatch(file)] + [INDEX] if INDEX in sizes else [ONE_FILE]
+    is_split = INDEX in sizes and ONE_FILE not in sizes
+    weights = [*(file for file in sizes if SHARD.fullmatch(file)), INDEX] if is_split else [ONE_FILE]
     wanted = [*USED, *weights]
     if missing := [file for file in wanted if file not in sizes]:
         pickles = " Its weights are pickles, which are never opened." * any(f.endswith(".bin") for f in sizes)

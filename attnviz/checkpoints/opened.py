@@ -1,6 +1,6 @@
 """Open a model in Hugging Face's format: config.json, tokenizer.json, and safetensors in one or several files.
 
-Weights are memory-mapped in their stored precision and converted to float32 for computation. No code from a folder is
+Weights are held in memory in their stored precision and converted to float32 for computation. No code from a folder is
 run: neither pickles nor a model's own modules.
 """
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from attnviz.checkpoints.architectures import Architecture, as_ours, is_no_weight, named, read_config, stored_shape
 from attnviz.checkpoints.stored import stored
+from attnviz.checkpoints.weights import Entry, entries, refuse_pointer
 from attnviz.checks import ConfigError
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
@@ -30,9 +30,7 @@ IS_ADAPTER = (
     "merge_and_unload() and save_pretrained()"
 )
 OUTPUT = "lm_head.weight"
-LFS_POINTER = b"version https://git-lfs"
 MAX_JSON = 100_000_000  # bytes of a config.json, an index or a tokenizer.json
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class OpenError(ConfigError):
@@ -70,7 +68,7 @@ def open_tokenizer(folder: Path) -> Tokenizer:
         if not path.is_file():
             raise ConfigError("there is no tokenizer.json, the only tokenizer file that is read. Write it in Python: "
                               "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)")  # fmt: skip
-        _refuse_pointer(path)
+        refuse_pointer(path)
         if path.stat().st_size > MAX_JSON:
             raise ConfigError(f"tokenizer.json is larger than {MAX_JSON / 1e6:.0f} MB")
         try:
@@ -80,11 +78,11 @@ def open_tokenizer(folder: Path) -> Tokenizer:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return a model's weight files: those named in the index, or the only one."""
-    if (folder / INDEX).is_file():
-        return _indexed(folder)
+    """Return a model's weight files: the only one, or those named in the index; as in transformers, one file wins."""
     if (folder / ONE_FILE).is_file():
         return [folder / ONE_FILE]
+    if (folder / INDEX).is_file():
+        return _indexed(folder)
     raise ConfigError(_why_no_weights(folder))
 
 
@@ -125,26 +123,15 @@ def _as_sentence(folder: Path) -> Iterator[None]:
         yield
     except OpenError:
         raise
-    except (ValueError, ArithmeticError, SafetensorError, OSError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, ArithmeticError, OSError, KeyError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise OpenError(f"The model {folder.name} cannot be opened: {reason}.") from None
-
-
-def _refuse_pointer(path: Path) -> None:
-    """Raise ConfigError for an empty file, and for one that a clone without Git LFS leaves in a large one's place."""
-    with path.open("rb") as file:
-        start = file.read(len(LFS_POINTER))
-    if not start:
-        raise ConfigError(f"{path.name} is empty; download it again")
-    if start == LFS_POINTER:
-        raise ConfigError(f"{path.name} has {path.stat().st_size:,} bytes and is only a Git LFS pointer to the file; "
-                          "run git lfs pull in the folder")  # fmt: skip
 
 
 def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(f"there is no {path.name}")
-    _refuse_pointer(path)
+    refuse_pointer(path)
     if path.stat().st_size > MAX_JSON:
         raise ConfigError(f"{path.name} is larger than {MAX_JSON / 1e6:.0f} MB")
     try:
@@ -165,54 +152,39 @@ def _config(folder: Path) -> tuple[ModelConfig, Architecture]:
 def _model(folder: Path, config: ModelConfig, architecture: Architecture) -> Transformer:
     with torch.device("meta"):  # allocates no memory for weights that are replaced at once
         model = Transformer(config)
-    found = _tensors(weight_files(folder))
+    found = entries(weight_files(folder))
     prefix = "transformer." if architecture.fused and "transformer.wte.weight" in found else ""
     names = named(config, (name for name, _ in model.named_parameters()), architecture)
     wanted = {ours: name if name.startswith("lm_head") else prefix + name for ours, name in names.items()}
     _refuse_others(set(found), set(wanted.values()))
-    for ours, parameter in list(model.named_parameters()):
-        theirs = wanted[ours]
-        if theirs not in found:
-            raise ConfigError(f"the tensor {theirs} is missing")
-        tensor = _fitting(theirs, found[theirs], stored_shape(ours, tuple(parameter.shape), architecture))
-        module, _, name = ours.rpartition(".")
-        part = model.get_submodule(module)
-        part._parameters[name] = stored(as_ours(ours, tensor, architecture, config))
+    for ours, parameter in model.named_parameters():
+        _check_shape(wanted[ours], found, stored_shape(ours, tuple(parameter.shape), architecture))
+    tensors = {name: found[name].read(name) for name in dict.fromkeys(wanted.values())}
     if config.tie_embeddings and OUTPUT in found:
-        _refuse_another_output(found[OUTPUT], wanted["embed.weight"], found[wanted["embed.weight"]])
+        _refuse_another_output(found, wanted["embed.weight"], tensors[wanted["embed.weight"]])
+    for ours, _ in list(model.named_parameters()):
+        module, _, name = ours.rpartition(".")
+        tensor = as_ours(ours, tensors[wanted[ours]], architecture, config)
+        model.get_submodule(module)._parameters[name] = stored(tensor)
     return model.eval()
 
 
-def _fitting(name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return the tensor; ConfigError if it has another shape, or a type that is not computed with."""
-    if tuple(tensor.shape) != shape:
-        raise ConfigError(f"the tensor {name} must have the shape {shape}, not {tuple(tensor.shape)}")
-    if tensor.dtype not in DTYPES:
-        raise ConfigError(f"the tensor {name} must be float32, float16 or bfloat16, not {tensor.dtype}")
-    return tensor
+def _check_shape(name: str, found: dict[str, Entry], shape: tuple[int, ...]) -> None:
+    """Raise ConfigError if a tensor is missing or has another shape."""
+    if name not in found:
+        raise ConfigError(f"the tensor {name} is missing")
+    if found[name].shape != shape:
+        raise ConfigError(f"the tensor {name} must have the shape {shape}, not {found[name].shape}")
 
 
-def _refuse_another_output(output: Tensor, name: str, embeddings: Tensor) -> None:
+def _refuse_another_output(found: dict[str, Entry], name: str, embeddings: Tensor) -> None:
     """Raise ConfigError if the output layer of tied embeddings is stored too, and is no copy of them."""
-    _fitting(OUTPUT, output, tuple(embeddings.shape))
+    _check_shape(OUTPUT, found, tuple(embeddings.shape))
+    output = found[OUTPUT].read(OUTPUT)
     dtype = torch.promote_types(output.dtype, embeddings.dtype)
     if not torch.equal(output.to(dtype), embeddings.to(dtype)):
         raise ConfigError(f"tie_word_embeddings is true, but {OUTPUT} differs from {name}; set it to false in "
                           "config.json")  # fmt: skip
-
-
-def _tensors(files: list[Path]) -> dict[str, Tensor]:
-    """Return all tensors by name, as views of the memory-mapped files; no data is read yet."""
-    found: dict[str, Tensor] = {}
-    for path in files:
-        _refuse_pointer(path)
-        try:
-            with safe_open(path, "pt") as file:
-                found |= {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise ConfigError(f"{path.name}, of {path.stat().st_size:,} bytes, is damaged or incomplete ({error}); "
-                              "download it again") from None  # fmt: skip
-    return found
 
 
 def _refuse_others(found: set[str], wanted: set[str]) -> None:

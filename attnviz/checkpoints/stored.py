@@ -1,4 +1,4 @@
-"""Parameters stored in half precision in a memory-mapped file, converted to float32 for computation."""
+"""Parameters held in half precision, as in their file, and converted to float32 for computation."""
 
 from __future__ import annotations
 

@@ -108,3 +108,9 @@ def test_what_is_no_hub_id_is_never_looked_for(name, monkeypatch):
     if not Path(name).is_dir():
         with pytest.raises(OpenError, match="no folder"):
             hub.folder_of(name)
+
+
+def test_one_file_is_wanted_before_an_index_as_by_transformers(served, tmp_path):
+    for name in ("model.safetensors.index.json", "model-00001-of-00001.safetensors"):
+        (tmp_path / "files" / name).write_text("{}")
+    assert set(hub.look_up(NAME).files) == {"config.json", "tokenizer.json", "model.safetensors"}
