@@ -7,6 +7,7 @@ affect results but not sizes: activations, scales, soft caps, RoPE.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor
 from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
 from attnviz.cost.hf_config import read_hf_config
-from attnviz.modules.rope_scaling import FIELDS_OF
+from attnviz.modules.rope_scaling import FIELDS_OF, RopeScaling, scaled_rope_frequencies
 
 TRAINED = "original_max_position_embeddings"
 SILU, GELU_TANH = ("silu", "swish"), ("gelu_new", "gelu_pytorch_tanh")
@@ -58,7 +59,36 @@ def read_config(facts: Facts) -> tuple[ModelConfig, Architecture]:
         raise ConfigError("auto_map is given: this model comes with its own code, which is never run")
     model = read_hf_config({**facts, "model_type": architecture.model_type}).model
     run = architecture.run(facts, model)
-    return replace(model, dtype=facts.get("dtype") or facts.get("torch_dtype"), **run), architecture
+    try:
+        config = replace(model, dtype=facts.get("dtype") or facts.get("torch_dtype"), **run)
+        _check_scaling(config)
+    except ConfigError as error:
+        raise ConfigError(_with_their_fields(str(error), facts, architecture.model_type)) from None
+    return config, architecture
+
+
+def _check_scaling(config: ModelConfig) -> None:
+    """Raise ConfigError if RoPE cannot be scaled, be a text inside the training context or beyond it."""
+    scaling = RopeScaling.of(config.rope_scaling, config.max_context)
+    if scaling is not None:
+        for length in (None, (scaling.original_max_position_embeddings or 0) + 1):
+            scaled_rope_frequencies(config.rotary_dim, config.rope_theta, scaling, length)
+
+
+def _with_their_fields(message: str, facts: Facts, model_type: str) -> str:
+    """Replace this project's field names in an error message by those of the file."""
+    scaling = "rope_scaling" if facts.get("rope_scaling") else "rope_parameters"
+    if model_type == "gemma3_text" and scaling == "rope_parameters":
+        scaling = "rope_parameters.full_attention"
+    if facts.get(TRAINED) is not None:
+        message = message.replace(f"rope_scaling.{TRAINED}", TRAINED)
+    theirs = {
+        "norm_eps": "layer_norm_epsilon" if model_type == "gpt2" else "rms_norm_eps",
+        "attention_softcap": "attn_logit_softcapping",
+        "logit_softcap": "final_logit_softcapping",
+        "rope_scaling": scaling,
+    }
+    return re.sub(rf"\b({'|'.join(theirs)})\b", lambda found: theirs[found[0]], message)
 
 
 def _by_type(model_type: object) -> object:
