@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -36,16 +37,50 @@ MAX_WEIGHT_BYTES = 70_000_000  # of one untrained model: 8 layers with d_model 3
 
 FEWEST_POSITIONS = 64
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project, in plain English
-MAX_OPENED_BYTES = 4_000_000_000  # of opened models: memory-mapped files, whose pages the system can evict
+MAX_OPENED_BYTES = 2_500_000_000  # of opened models, if more than one: the largest suggested one takes 2.2 GB
+
+
+class _OpenedCache(ByteCache):
+    """Cache of opened models by (name, files, …), in which there can be room before a model is read."""
+
+    def make_room(self, model: str, nbytes: int) -> None:
+        """Discard other versions of a model, and as many other models as leave room for its bytes."""
+        with self._lock:
+            for key in [key for key in self._entries if key[0] == model]:
+                del self._entries[key]
+            while self._entries and self._entries.currsize + nbytes > self._entries.maxsize:
+                self._entries.popitem()
+
 
 _shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_RESULT_BYTES))
-_opened = ByteCache(MAX_OPENED_BYTES)
+_opened = _OpenedCache(MAX_OPENED_BYTES)
 _refused: TTLCache = TTLCache(16, ttl=10)  # seconds: a page asks for each part, and the files may be repaired
 
 use_one_thread()
 
 
-@lru_cache(maxsize=64)
+def files_of(model: str) -> Hashable:
+    """Return what identifies an opened model's files as they are now; None for other models and one that is not there.
+
+    A part of each cache key: files that were replaced or written to are read again.
+    """
+    if model in MODELS:
+        return None
+    try:
+        folder = folder_of(model)
+        used = [file for file in os.scandir(folder) if file.name in hub.USED or ".safetensors" in file.name]
+        stats = {file.name: file.stat() for file in used}
+    except (OpenError, OSError):
+        return None
+    return folder, *sorted((name, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in stats.items())
+
+
+def _cached_by_files(maxsize: int, model_of: Callable[..., str] = lambda model: model) -> Callable:
+    """Decorate a function with an LRU cache by its arguments and the files of the model that `model_of` them names."""
+    return cached(LRUCache(maxsize), key=lambda *args: hashkey(*args, files_of(model_of(*args))), lock=Lock())
+
+
+@_cached_by_files(64, lambda text, model="own": model)
 def read(text: str, model: str = "own") -> tuple[int, tuple[int, ...], tuple[str, ...]]:
     """Tokenize a text: the number of its tokens, then ids and printable labels of the first MAX_TOKENS."""
     reader = tokenizer_of(model)
@@ -58,7 +93,7 @@ def tokenizer_of(model: str) -> Tokenizer:
     return tokenizer() if model in MODELS else _own_tokenizer(model)
 
 
-@lru_cache(maxsize=4)
+@_cached_by_files(4)
 def _own_tokenizer(model: str) -> Tokenizer:
     return open_tokenizer(folder_of(model))
 
@@ -66,15 +101,18 @@ def _own_tokenizer(model: str) -> Tokenizer:
 def folder_of(model: str) -> Path:
     """Return the folder of an opened model on this machine. OpenError if there is none."""
     path = Path(model)
-    if path.is_absolute() and path.is_dir():
-        return path
+    return path if path.is_absolute() and path.is_dir() else _folder_in_cache(model)
+
+
+@cached(TTLCache(16, ttl=1), lock=Lock())  # seconds: needed for each cache key, and a large model's index is long
+def _folder_in_cache(model: str) -> Path:
     folder = hub.cached(model)
     if folder is None:
         raise OpenError(f"The model {model} is not on this machine: download it under “Open a model” in the sidebar.")
     return folder
 
 
-@lru_cache(maxsize=16)
+@_cached_by_files(16)
 def opened_config(model: str) -> ModelConfig:
     """Return an opened model's own configuration. OpenError if it cannot be run or drawn."""
     config = open_config(folder_of(model))
@@ -110,24 +148,24 @@ def _load(model: str, own: ModelConfig | None, seed: int) -> Loaded:
     logits = predict(loaded, [0])  # also reads the weights from disk, which the time of a trace must not contain
     if not np.isfinite(logits).all():
         raise OpenError(
-            f"The model {model} computes numbers that are not finite: its weights contain NaN or infinity, or are too "
-            "large."
+            f"The model {model} computes numbers that are not finite (NaN or infinity): its weights are too large."
         )
     nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
     return Loaded(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
 
 
-def _load_opened(model: str) -> Loaded:
+def _load_opened(model: str, files: Hashable) -> Loaded:
     """Load a model, one caller at a time. One that was refused is refused for some seconds without reading it."""
-    if problem := _refused.get(model):
+    if problem := _refused.get((model, files)):
         raise OpenError(problem)
-    for read_before in (opened_config, config_of, _own_tokenizer, read):  # the files may have been repaired since
-        read_before.cache_clear()
-    folder_of(model)  # one that is not there is looked for again: its download may have ended
     try:
-        return _load(model, None, 0)
+        _opened.make_room(model, sum(path.stat().st_size for path in folder_of(model).glob("*.safetensors")))
+        loaded = _load(model, None, 0)
+        if files_of(model) != files:
+            raise OpenError(f"The files of the model {model} changed while they were read; open it again.")
+        return loaded
     except OpenError as error:
-        _refused[model] = str(error)
+        _refused[model, files] = str(error)
         raise
 
 
@@ -161,7 +199,7 @@ def computed_once(key: Hashable, compute: Callable[[], T], cache: ByteCache | No
     return (cache or _results).get(key, compute)
 
 
-@lru_cache(maxsize=128)  # called ten times or more per run
+@_cached_by_files(128, lambda settings: settings.model)  # called ten times or more per run
 def config_of(settings: Settings) -> ModelConfig:
     """Return the configuration that runs: the model's own, with RoPE and masks from the settings."""
     if settings.opened:
@@ -176,10 +214,10 @@ def trained_config(settings: Settings) -> ModelConfig | None:
     return None if settings.model == "own" else _shipped_config(settings.model)
 
 
-def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
-    """Return the cache key of the weights: a checkpoint's name, or a configuration and a seed."""
+def weights_key(settings: Settings) -> tuple[str, Hashable, int]:
+    """Return the cache key of the weights: a name and an opened model's files, or a configuration and seed."""
     if settings.model != "own":
-        return settings.model, None, 0
+        return settings.model, files_of(settings.model), 0
     return "own", settings.own_weights(), settings.seed
 
 
@@ -197,11 +235,11 @@ def model_of(settings: Settings) -> Transformer:
     """Return the model; its weights are shared by all sessions. ConfigError if it is too large."""
     key = weights_key(settings)
     if settings.opened:
-        return _opened.get(key, lambda: _load_opened(settings.model)).run_as(config_of(settings))
+        return _opened.get(key, lambda: _load_opened(settings.model, key[1])).run_as(config_of(settings))
     if settings.model != "own":
-        return _shipped.get(key, lambda: _load(*key)).run_as(config_of(settings))
+        return _shipped.get(key, lambda: _load(settings.model, None, 0)).run_as(config_of(settings))
     _check_memory(settings)
-    return _own.get(key, lambda: _load(*key)).run_as(config_of(settings))
+    return _own.get(key, lambda: _load("own", settings.own_weights(), settings.seed)).run_as(config_of(settings))
 
 
 def weight_bytes(config: ModelConfig) -> int:

@@ -1,9 +1,12 @@
 """What a user can write to open a model, and opened models that cannot run or cannot read a text."""
 
 import json
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -105,15 +108,92 @@ def test_a_model_that_was_not_there_is_opened_once_it_is(tmp_path):
     assert View(settings).model_problem is None
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_compute_no_numbers_are_refused(value, tmp_path):
+def test_weights_that_compute_no_numbers_are_refused(tmp_path):
     def spoil(weights):
-        weights["model.layers.0.mlp.up_proj.weight"][:] = value
+        for name in ("model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.down_proj.weight"):
+            weights[name][:] = 3e38
 
-    assert "contain NaN or infinity" in View(saved(tmp_path, 302, spoil)).problem
+    assert "not finite (NaN or infinity): its weights are too large" in View(saved(tmp_path, 302, spoil)).problem
+
+
+def test_a_file_with_nan_is_refused_wherever_it_is(tmp_path):
+    def spoil(weights):
+        weights["model.embed_tokens.weight"][301] = torch.nan
+
+    assert "8 of the 2,416 weights in the tensor model.embed_tokens" in View(saved(tmp_path, 302, spoil)).problem
 
 
 def test_a_damaged_tokenizer_is_a_sentence_too(tmp_path):
     settings = saved(tmp_path, 302)
     (tmp_path / "tokenizer.json").write_text(json.dumps({}))
     assert "tokenizer.json cannot be read" in View(settings).problem
+
+
+def logits(settings: Settings) -> np.ndarray:
+    return models.trace_of(settings, (1, 2, 3)).logits
+
+
+def expected(folder: Path) -> np.ndarray:
+    with torch.no_grad():
+        return LlamaForCausalLM.from_pretrained(folder)(torch.tensor([[1, 2, 3]])).logits[0].numpy()
+
+
+def test_weights_that_were_replaced_or_written_to_are_read_again(tmp_path):
+    settings, other = saved(tmp_path / "one", 302), saved(tmp_path / "other", 302)
+    old, file = logits(settings), tmp_path / "one" / "model.safetensors"
+    os.replace(tmp_path / "other" / "model.safetensors", file)
+    new = expected(tmp_path / "one")
+    assert np.allclose(logits(settings), new, atol=1e-5) and not np.allclose(new, old, atol=1e-5)
+    saved(tmp_path / "other", 302)
+    file.write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
+    os.utime(file, (0, 0))
+    assert np.allclose(logits(settings), logits(other)) and not np.allclose(logits(settings), new, atol=1e-5)
+
+
+def test_a_configuration_or_tokenizer_that_was_changed_is_read_again(tmp_path):
+    settings, config, names = saved(tmp_path, 302), tmp_path / "config.json", tmp_path / "tokenizer.json"
+    old, ids = logits(settings), models.read("a dog", str(tmp_path))[1]
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"rope_parameters": {
+        "rope_type": "default", "rope_theta": 7.0}}))  # fmt: skip
+    compute.check(str(tmp_path))
+    assert models.config_of(settings).rope_theta == 7.0 and not np.allclose(logits(settings), old, atol=1e-6)
+    assert np.allclose(logits(settings), expected(tmp_path), atol=1e-5)
+    facts = json.loads(names.read_text())
+    facts["model"]["merges"] = []
+    names.write_text(json.dumps(facts))
+    assert len(models.read("a dog", str(tmp_path))[1]) == 5 > len(ids)
+
+
+def test_files_that_change_while_they_are_read_are_not_shown(tmp_path, monkeypatch):
+    settings, open_folder = saved(tmp_path, 302), models.open_folder
+
+    def meanwhile(folder):
+        found = open_folder(folder)
+        saved(tmp_path, 302)
+        return found
+
+    monkeypatch.setattr(models, "open_folder", meanwhile)
+    assert "changed while they were read; open it again" in View(settings).problem
+    monkeypatch.setattr(models, "open_folder", open_folder)
+    assert View(settings).problem is None and np.allclose(logits(settings), expected(tmp_path), atol=1e-5)
+
+
+def test_older_versions_of_a_model_and_others_make_room_for_it():
+    class Kept:
+        nbytes = 40
+
+    cache = models._OpenedCache(100)
+    for key in (("a", 1), ("b", 1), ("a", 2)):
+        cache.get(key, Kept)
+    cache.make_room("a", 60)
+    assert [cache.find(key) is None for key in (("a", 1), ("b", 1), ("a", 2))] == [True, False, True]
+    cache.make_room("c", 61)
+    assert cache.nbytes == 0
+
+
+def test_a_model_of_the_hub_is_identified_by_its_folder_and_files(tmp_path, monkeypatch):
+    saved(tmp_path, 302)
+    monkeypatch.setattr(models.hub, "cached", {"owner/identified": tmp_path}.get)
+    folder, *files = models.files_of("owner/identified")
+    assert folder == tmp_path and [name for name, *_ in files] == ["config.json", "model.safetensors", "tokenizer.json"]
+    assert models.files_of("gqa-4") is models.files_of("owner/missing") is None
