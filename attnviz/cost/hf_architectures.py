@@ -96,6 +96,9 @@ ARCHITECTURES = {
         151552, 4096, 13696, 40, 32, 2, 131072, head_dim=128, attention_bias=True)),
     "glm4": Architecture(read.glm4, _defaults(
         151552, 4096, 13696, 40, 32, 2, 131072, head_dim=128, attention_bias=True)),
+    "glm4_moe": Architecture(read.glm4_moe, _defaults(
+        151552, 4096, 10944, 46, 96, 8, 131072, attention_bias=False, use_qk_norm=False, moe_intermediate_size=1408,
+        num_experts_per_tok=8, n_shared_experts=1, n_routed_experts=128, first_k_dense_replace=1)),
     "chatglm": Architecture(read.chatglm, {
         "tie_word_embeddings": False, "add_bias_linear": False, "add_qkv_bias": False, "multi_query_attention": False}),
     "cohere": Architecture(read.cohere, _defaults(

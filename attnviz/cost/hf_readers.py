@@ -271,22 +271,31 @@ def deepseek(f: Fields) -> dict[str, Any]:
     """Read MLA with a mixture of experts after the first dense layers."""
     f.must_be(1, "moe_layer_freq")
     sizes = latent(f)
-    n_dense, n_shared = f.value("first_k_dense_replace"), f.value("n_shared_experts")
-    whole("first_k_dense_replace", n_dense, low=0)
-    whole("n_shared_experts", n_shared or 0, low=0)
-    moe = _experts(
-        f, f.size("moe_intermediate_size"), "n_routed_experts", n_shared_experts=n_shared or 0,
-        n_dense_layers=min(n_dense, sizes["n_layers"]), dense_d_ff=sizes["d_ff"],
-    )  # fmt: skip
-    return sizes | {"moe": moe}
+    return sizes | {"moe": _experts_after_dense(f, sizes)}
 
 
 def deepseek_v3(f: Fields) -> dict[str, Any]:
-    """Read MLA with a mixture whose load a bias per expert balances: a buffer, as in transformers."""
+    """Read MLA with a mixture whose load a bias per expert balances."""
     sizes = deepseek(f)
+    _balanced(f, sizes)
+    return sizes
+
+
+def _experts_after_dense(f: Fields, sizes: dict[str, Any]) -> MoEConfig:
+    """Read the mixture of all layers but the first, dense ones."""
+    n_dense, n_shared = f.value("first_k_dense_replace"), f.value("n_shared_experts")
+    whole("first_k_dense_replace", n_dense, low=0)
+    whole("n_shared_experts", n_shared or 0, low=0)
+    return _experts(
+        f, f.size("moe_intermediate_size"), "n_routed_experts", n_shared_experts=n_shared or 0,
+        n_dense_layers=min(n_dense, sizes["n_layers"]), dense_d_ff=sizes["d_ff"],
+    )  # fmt: skip
+
+
+def _balanced(f: Fields, sizes: dict[str, Any]) -> None:
+    """Say that the biases which balance the experts' load are not counted: buffers, as in transformers."""
     n = (sizes["n_layers"] - sizes["moe"].n_dense_layers) * sizes["moe"].n_routed_experts
     f.uncounted["n_routed_experts"] = f"the {n:,} numbers that balance the experts, which are buffers"
-    return sizes
 
 
 def gpt_oss(f: Fields) -> dict[str, Any]:
@@ -302,6 +311,14 @@ def glm(f: Fields) -> dict[str, Any]:
 
 def glm4(f: Fields) -> dict[str, Any]:
     return glm(f) | {"norms_per_layer": 4}
+
+
+def glm4_moe(f: Fields) -> dict[str, Any]:
+    """Read GLM-4.5 and its successors: grouped heads with DeepSeek-V3's mixture."""
+    sizes = glm(f) | {"qk_norm": "head" if f.flag("use_qk_norm") else None}
+    sizes |= {"moe": _experts_after_dense(f, sizes)}
+    _balanced(f, sizes)
+    return sizes
 
 
 def chatglm(f: Fields) -> dict[str, Any]:

@@ -35,10 +35,11 @@ LATENT = {
     "q_lora_rank": 41, "kv_lora_rank": 43, "qk_nope_head_dim": 19, "qk_rope_head_dim": 14, "v_head_dim": 23,
     "num_key_value_heads": 6,
 }  # fmt: skip
-DEEPSEEK = LATENT | {
+MIXED = {
     "n_routed_experts": 12, "n_shared_experts": 2, "num_experts_per_tok": 3, "moe_intermediate_size": 37,
     "first_k_dense_replace": 2, "n_group": 2, "topk_group": 1,
 }  # fmt: skip
+DEEPSEEK = LATENT | MIXED
 BIASED = {"attention_bias": True, "mlp_bias": True}
 HEAD = {"head_dim": 34}
 
@@ -58,7 +59,9 @@ INVENTED = [  # model_type, fields
     ("deepseek_v2", SIZES | DEEPSEEK), ("deepseek_v2", SIZES | DEEPSEEK | {"q_lora_rank": None}),
     ("deepseek_v3", SIZES | DEEPSEEK), ("minicpm3", SIZES | LATENT),
     ("gpt_oss", SIZES | HEAD | {"num_local_experts": 11, "num_experts_per_tok": 3}),
-    ("glm", SIZES | HEAD), ("glm4", SIZES | HEAD), ("cohere", SIZES), ("cohere", SIZES | {"use_qk_norm": True}),
+    ("glm", SIZES | HEAD), ("glm4", SIZES | HEAD), ("glm4_moe", SIZES | HEAD | MIXED | {"use_qk_norm": True}),
+    ("glm4_moe", SIZES | MIXED | {"attention_bias": True}),
+    ("cohere", SIZES), ("cohere", SIZES | {"use_qk_norm": True}),
     ("cohere2", SIZES | {"tie_word_embeddings": True}), ("ernie4_5", SIZES | HEAD | {"use_bias": True}),
     ("seed_oss", SIZES | HEAD), ("gpt2", GPT), ("gpt2", GPT | {"n_inner": 101}),
     ("gpt_bigcode", GPT), ("gpt_bigcode", GPT | {"multi_query": False}), ("gptj", GPT | {"rotary_dim": 8}),
