@@ -80,6 +80,19 @@ def test_nothing_is_said_of_a_config_where_there_is_nothing():
     assert cost_page._fields({"mlp_only_layers": [], "n": 3}) == "`mlp_only_layers`: empty, `n` 3"
 
 
+def test_of_an_unknown_architecture_tied_embeddings_are_said_to_be_possible():
+    minicpm = {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "hidden_size": 2304,
+               "intermediate_size": 5760, "num_attention_heads": 36, "num_hidden_layers": 40, "vocab_size": 122753,
+               "num_key_value_heads": 36, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "scale_emb": 12,
+               "dim_model_base": 256, "scale_depth": 1.4}  # fmt: skip
+    said = " ".join(cost_page._read_from(read_hf_config(minicpm)))
+    assert (
+        "`tie_word_embeddings` false" in said
+        and f"If they are, the model has {122753 * 2304:,} fewer parameters." in said
+    )
+    assert "fewer" not in " ".join(cost_page._read_from(read_hf_config(minicpm | {"tie_word_embeddings": True})))
+
+
 @pytest.mark.slow
 def test_models_beyond_their_context_are_marked_in_table_and_words():
     over = [m for m in PRESETS.values() if is_beyond(m, 32_768)]

@@ -295,6 +295,12 @@ def _read_from(found: Description) -> list[str]:
     if not found.known and found.unused:
         names = [escaped(name[:MAX_NAME]) for name in found.unused[:MAX_NAMES]]
         lines.append(f"**Not used in the count**: {', '.join(names)}{' …' * (len(found.unused) > MAX_NAMES)}.")
+    if not found.known and "tie_word_embeddings" in found.assumed:
+        n_tied = found.model.vocab_size * found.model.d_model
+        lines.append(
+            f"The file does not say whether the embeddings are tied. If they are, the model has {n_tied:,} fewer "
+            "parameters."
+        )
     if found.uncounted:
         left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
         lines.append(f"**Not counted**: {left_out}.")
