@@ -296,6 +296,11 @@ def test_the_verdict_on_a_memory_says_what_fits(id, card, words):
     drawing = figures.filling(Serving(PRESETS[id], CARDS[card], 8192))
     said = drawing.title + drawing.note + drawing.more
     assert all(word in said for word in words), said
+    (memory,) = drawing.figure.layout.annotations
+    assert memory.text == {
+        "h100-sxm": "memory 85.5 GB (data sheet: 80 GB)", "t4": "memory 16.1 GB (data sheet: 16 GB)",
+        "tpu-v5e": "memory 16 GB",
+    }[card]  # fmt: skip
     if "more" not in drawing.title:
         assert sum(bar.x[0] for bar in drawing.figure.data) == CARDS[card].memory
 

@@ -22,7 +22,7 @@ WARM, COOL = DIVERGING[0][1], DIVERGING[-1][1]  # two colours, besides grey, tha
 
 def filling(serving: Serving) -> Drawing:
     """Draw how weights, caches and reserve fill the memory, and what is left over."""
-    plan = serving.plan()
+    plan, by_data_sheet = serving.plan(), serving.on(serving.accelerator.by_data_sheet()).plan()
     legend = {"orientation": "h", "y": 1.2, "yanchor": "bottom", "traceorder": "normal"}
     figure = base_figure(190, barmode="stack", legend=legend)
     used = plan.n_users * plan.cache_of_one
@@ -39,12 +39,11 @@ def filling(serving: Serving) -> Drawing:
     figure.add_vline(x=plan.memory, line={"width": 2, "color": NEUTRAL})
     figure.add_annotation(
         x=plan.memory, y=1, xref="x", yref="y domain", xanchor="right", yanchor="bottom", showarrow=False,
-        text=f"memory {bytes_text(plan.memory, False)}",
+        text=_memory_text(plan, by_data_sheet),
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, widest * 1.02])
     figure.update_yaxes(visible=False, range=[-0.5, 0.5])
     title, equation = _fit_title(plan, serving), fit_equation(plan)
-    by_data_sheet = serving.on(serving.accelerator.by_data_sheet()).plan()
     return Drawing(
         figure,
         title=title,
@@ -60,6 +59,12 @@ def filling(serving: Serving) -> Drawing:
         formula=aligned(equation),
         legend=meanings(equation),
     )
+
+
+def _memory_text(plan: MemoryPlan, by_data_sheet: MemoryPlan) -> str:
+    """Return the memory and, where it is another number, the data sheet's: "memory 85.5 GB (data sheet: 80 GB)"."""
+    reported, sold = (bytes_text(each.memory, False) for each in (plan, by_data_sheet))
+    return f"memory {reported}" if reported == sold else f"memory {reported} (data sheet: {sold})"
 
 
 def chosen_batch(serving: Serving, batch_size: int) -> str:
