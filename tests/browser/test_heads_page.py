@@ -67,7 +67,7 @@ def a_chosen_head_is_in_sight_and_an_example_goes_where_it_says(page: Page) -> N
     said = page.get_by_role("paragraph").filter(has_text="Look at layer").inner_text()
     named = re.search(r"layer (\d+), head (\d+):.*Query (\d+) .*to key (\d+) ", said, re.DOTALL)
     layer, which, query, key = named.groups()
-    page.get_by_role("button", name=re.compile(r"^Show layer \d+, head \d+$")).click()
+    page.get_by_role("button", name=re.compile(r"^Show L\d+ H\d+$")).click()
     expect(heading(page, f"^Layer {layer}, head {which} reads")).to_be_visible()
     expect(page.get_by_text(re.compile(f"^Query {query} .* key {key} ")).first).to_be_visible()
     page.set_viewport_size(viewport(WIDE))

@@ -76,7 +76,7 @@ def top(view: View) -> None:
         sentence.markdown(f":material/search: {examples.sentence(view, found)}")
         shown = (*view.layer_and_head, view.query, view.key) == (found.layer, found.head, found.query, found.key)
         if found.share.stands_out and not shown:
-            name = f"Show layer {found.layer}, head {found.head}"
+            name = f"Show L{found.layer} H{found.head}"
             go.button(name, width="stretch", on_click=_go_to, args=(examples.place(view, found),))
 
 
