@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,10 +29,21 @@ class Architecture:
     """Rules for reading one architecture's configuration and tensors."""
 
     model_type: str
+    base: str  # the class without the output layer
     run: Callable[[Facts, ModelConfig], dict[str, Any]]  # the fields that affect results but not sizes
     names: dict[str, str]  # our name -> name in the file, for each part of a tensor's name
     gain_from_one: bool = False  # norms are stored as weight - 1
     fused: bool = False  # GPT-2: q, k and v are one tensor, and weights of linear layers are transposed
+
+    @property
+    def prefix(self) -> str:
+        """The start of the tensors' names in the files, unless the base model was saved alone."""
+        return "transformer." if self.fused else "model."
+
+    @property
+    def layers_field(self) -> str:
+        """The field of config.json with the number of layers."""
+        return "n_layer" if self.fused else "num_hidden_layers"
 
 
 # ---- config.json
@@ -42,7 +53,7 @@ def read_config(facts: Facts) -> tuple[ModelConfig, Architecture]:
     """Parse a config.json. ConfigError names an architecture or a field that is not supported."""
     named = facts.get("architectures")
     name = named[0] if isinstance(named, list) and named else _by_type(facts.get("model_type"))
-    architecture = ARCHITECTURES.get(name) if isinstance(name, str) else None
+    architecture = next((a for full, a in ARCHITECTURES.items() if name in (full, a.base)), None)
     if architecture is None:
         raise ConfigError(
             f"the architecture {shown(name)} is not supported; supported: {', '.join(ARCHITECTURES)}. "
@@ -208,14 +219,20 @@ _GPT2 = {
 _FUSED = ("q_proj", "k_proj", "v_proj")
 
 ARCHITECTURES = {
-    "LlamaForCausalLM": Architecture("llama", _llama, _LLAMA),
-    "MistralForCausalLM": Architecture("mistral", _llama, _LLAMA),
-    "Qwen2ForCausalLM": Architecture("qwen2", _llama, _LLAMA),
-    "Qwen3ForCausalLM": Architecture("qwen3", _llama, _LLAMA),
-    "GPT2LMHeadModel": Architecture("gpt2", _gpt2, _GPT2, fused=True),
-    "Gemma2ForCausalLM": Architecture("gemma2", _gemma2, _GEMMA, gain_from_one=True),
-    "Gemma3ForCausalLM": Architecture("gemma3_text", _gemma3, _GEMMA, gain_from_one=True),
+    "LlamaForCausalLM": Architecture("llama", "LlamaModel", _llama, _LLAMA),
+    "MistralForCausalLM": Architecture("mistral", "MistralModel", _llama, _LLAMA),
+    "Qwen2ForCausalLM": Architecture("qwen2", "Qwen2Model", _llama, _LLAMA),
+    "Qwen3ForCausalLM": Architecture("qwen3", "Qwen3Model", _llama, _LLAMA),
+    "GPT2LMHeadModel": Architecture("gpt2", "GPT2Model", _gpt2, _GPT2, fused=True),
+    "Gemma2ForCausalLM": Architecture("gemma2", "Gemma2Model", _gemma2, _GEMMA, gain_from_one=True),
+    "Gemma3ForCausalLM": Architecture("gemma3_text", "Gemma3TextModel", _gemma3, _GEMMA, gain_from_one=True),
 }
+_HEADS, _KV_HEADS = ("num_attention_heads", "head_dim"), ("num_key_value_heads", "head_dim")
+_SIZES = {  # part of our name -> the fields that set the shape, besides the width
+    "embed.": ("vocab_size",), "lm_head": ("vocab_size",), "ffn.": ("intermediate_size",),
+    "q_proj": _HEADS, "o_proj": _HEADS, "k_proj": _KV_HEADS, "v_proj": _KV_HEADS,
+}  # fmt: skip
+_GPT2_SIZES = {"embed.weight": ("vocab_size",), "embed.positions": ("n_positions",), "ffn.": ("n_inner",)}
 NO_WEIGHTS = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", "lm_head.weight")  # buffers, and a tied copy
 
 
@@ -253,6 +270,25 @@ def stored_shape(ours: str, shape: tuple[int, ...], architecture: Architecture) 
     return (*shape[:-1], 3 * shape[-1]) if any(f".{name}." in ours for name in _FUSED) else shape
 
 
-def named(config: ModelConfig, names: Iterator[str], architecture: Architecture) -> dict[str, str]:
-    """Map each tensor's name in our module to its name in the files."""
-    return {ours: their_name(ours, architecture) for ours in names}
+def named(names: Iterable[str], architecture: Architecture, is_base: bool) -> dict[str, str]:
+    """Map each tensor's name in our module to its name in the files.
+
+    is_base: the base model was saved without its output layer, under names without a prefix.
+    """
+    prefix = "" if is_base else architecture.prefix
+    theirs = {ours: their_name(ours, architecture).removeprefix(architecture.prefix) for ours in names}
+    return {ours: name if ours.startswith("lm_head") else prefix + name for ours, name in theirs.items()}
+
+
+def n_layers_in(names: Iterable[str]) -> int:
+    """Return the number of layers that the names of tensors in the files count up to."""
+    layers = (re.search(r"(?:^|[.])(?:layers|h)[.](\d{1,9})[.]", name) for name in names)
+    return max((int(layer[1]) + 1 for layer in layers if layer), default=0)
+
+
+def size_fields(ours: str, architecture: Architecture) -> str:
+    """Return the fields of config.json that set a tensor's shape: "hidden_size or intermediate_size"."""
+    width, sizes = ("n_embd", _GPT2_SIZES) if architecture.fused else ("hidden_size", _SIZES)
+    if ours.endswith(("q_norm.weight", "k_norm.weight")):
+        return "head_dim"
+    return " or ".join((width, *next((fields for part, fields in sizes.items() if part in ours), ())))

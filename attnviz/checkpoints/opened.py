@@ -15,7 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.checkpoints.architectures import Architecture, as_ours, is_no_weight, named, read_config, stored_shape
+from attnviz.checkpoints.architectures import (
+    Architecture,
+    as_ours,
+    is_no_weight,
+    n_layers_in,
+    named,
+    read_config,
+    size_fields,
+    stored_shape,
+)
 from attnviz.checkpoints.stored import stored
 from attnviz.checkpoints.weights import Entry, entries, refuse_pointer
 from attnviz.checks import ConfigError
@@ -150,36 +159,56 @@ def _config(folder: Path) -> tuple[ModelConfig, Architecture]:
 
 
 def _model(folder: Path, config: ModelConfig, architecture: Architecture) -> Transformer:
+    found = entries(weight_files(folder))
+    _refuse_other_layers(found, config, architecture)
     with torch.device("meta"):  # allocates no memory for weights that are replaced at once
         model = Transformer(config)
-    found = entries(weight_files(folder))
-    prefix = "transformer." if architecture.fused and "transformer.wte.weight" in found else ""
-    names = named(config, (name for name, _ in model.named_parameters()), architecture)
-    wanted = {ours: name if name.startswith("lm_head") else prefix + name for ours, name in names.items()}
-    _refuse_others(set(found), set(wanted.values()))
-    for ours, parameter in model.named_parameters():
-        _check_shape(wanted[ours], found, stored_shape(ours, tuple(parameter.shape), architecture))
+    wanted = _names(found, model, architecture)
     tensors = {name: found[name].read(name) for name in dict.fromkeys(wanted.values())}
     if config.tie_embeddings and OUTPUT in found:
         _refuse_another_output(found, wanted["embed.weight"], tensors[wanted["embed.weight"]])
-    for ours, _ in list(model.named_parameters()):
+    for ours, theirs in wanted.items():
         module, _, name = ours.rpartition(".")
-        tensor = as_ours(ours, tensors[wanted[ours]], architecture, config)
+        tensor = as_ours(ours, tensors[theirs], architecture, config)
         model.get_submodule(module)._parameters[name] = stored(tensor)
     return model.eval()
 
 
-def _check_shape(name: str, found: dict[str, Entry], shape: tuple[int, ...]) -> None:
-    """Raise ConfigError if a tensor is missing or has another shape."""
+def _refuse_other_layers(found: dict[str, Entry], config: ModelConfig, architecture: Architecture) -> None:
+    """Raise ConfigError before a model is built with another number of layers than the weights have."""
+    n = n_layers_in(found)
+    if n and n != config.n_layers:
+        raise ConfigError(f"{architecture.layers_field} is {config.n_layers:,} in config.json, and the weights have "
+                          f"{n:,} layers; correct one of the two")  # fmt: skip
+
+
+def _names(found: dict[str, Entry], model: Transformer, architecture: Architecture) -> dict[str, str]:
+    """Map the names of a model's parameters to those in the files, whose shapes fit. Raises ConfigError."""
+    is_base = not any(name.startswith(architecture.prefix) for name in found)
+    parameters = dict(model.named_parameters())
+    wanted = named(parameters, architecture, is_base)
+    _refuse_others(set(found), set(wanted.values()))
+    if is_base and OUTPUT in wanted.values() and OUTPUT not in found:
+        raise ConfigError(f"its weights are those of the base model ({architecture.base}) without the output layer "
+                          f"{OUTPUT}; save the whole model (…ForCausalLM)")  # fmt: skip
+    for ours, theirs in wanted.items():
+        shape = stored_shape(ours, tuple(parameters[ours].shape), architecture)
+        _check_shape(theirs, found, shape, size_fields(ours, architecture))
+    return wanted
+
+
+def _check_shape(name: str, found: dict[str, Entry], shape: tuple[int, ...], fields: str) -> None:
+    """Raise ConfigError if a tensor is missing or has another shape than by these fields of config.json."""
     if name not in found:
         raise ConfigError(f"the tensor {name} is missing")
     if found[name].shape != shape:
-        raise ConfigError(f"the tensor {name} must have the shape {shape}, not {found[name].shape}")
+        raise ConfigError(f"the tensor {name} must have the shape {shape}, not {found[name].shape}: config.json and "
+                          f"the weights disagree on {fields}")  # fmt: skip
 
 
 def _refuse_another_output(found: dict[str, Entry], name: str, embeddings: Tensor) -> None:
     """Raise ConfigError if the output layer of tied embeddings is stored too, and is no copy of them."""
-    _check_shape(OUTPUT, found, tuple(embeddings.shape))
+    _check_shape(OUTPUT, found, tuple(embeddings.shape), "tie_word_embeddings")
     output = found[OUTPUT].read(OUTPUT)
     dtype = torch.promote_types(output.dtype, embeddings.dtype)
     if not torch.equal(output.to(dtype), embeddings.to(dtype)):
