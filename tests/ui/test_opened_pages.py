@@ -146,3 +146,22 @@ def test_a_second_text_with_a_token_that_the_model_lacks_is_a_sentence(tmp_path,
     monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
     app = opened(PAGES["heads"], model=str(tmp_path), tab="cross", second_text="a <tool>", text="a dog")
     assert not app.exception and "the token “<tool>” (id 301)" in app.error[0].value.replace("\\", "")
+
+
+def test_the_next_run_shows_files_that_were_replaced(tmp_path, monkeypatch):
+    def save(n_layer: int) -> None:
+        GPT2LMHeadModel(
+            GPT2Config(vocab_size=330, n_positions=70, n_embd=10, n_layer=n_layer, n_head=2)
+        ).save_pretrained(tmp_path)
+
+    save(3)
+    byte_level(tmp_path)
+    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    app = opened(PAGES["heads"], model=str(tmp_path), layer="2", text="a dog")
+    assert pictures(app) and not said(app)
+    save(1)
+    app.run()
+    assert pictures(app) and not app.exception and not app.error
+    (tmp_path / "model.safetensors").write_bytes(b"half a file")
+    app.run()
+    assert not app.exception and "damaged or incomplete" in said(app)
