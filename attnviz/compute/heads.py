@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
@@ -290,22 +290,24 @@ class Vocabulary(Sequence[str]):
 
     model: str
     size: int
+    files: Hashable  # of an opened model: its tokenizer may have been replaced since
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, token: Any) -> Any:
-        return _label(self.model, int(token))
+        return _label(self.model, int(token), self.files)
 
 
 @lru_cache(maxsize=8192)
-def _label(model: str, token: int) -> str:
+def _label(model: str, token: int, files: Hashable) -> str:
     return models.tokenizer_of(model).name(token)
 
 
 def vocabulary(settings: Settings) -> Vocabulary:
     """Return the printable label of each token of the vocabulary, by id."""
-    return Vocabulary(settings.tokenizer, models.config_of(settings).vocab_size)
+    size = models.config_of(settings).vocab_size
+    return Vocabulary(settings.tokenizer, size, models.files_of(settings.tokenizer))
 
 
 MAX_NEXT = 5  # predicted next tokens per token of the text

@@ -155,7 +155,7 @@ def test_a_text_is_written_taken_back_and_continued_otherwise_and_a_phone_shows_
     expect(seed).to_have_value("0")  # it continues as it was sampled
 
     turn_to(page, f"decode?written={'.'.join(['5'] * (512 - 29))}&window=8")
-    expect(player.get_by_text("and not yet read. 512 tokens: the maximum here.")).to_be_visible()
+    expect(player.get_by_text("it is not cached yet. 512 tokens: the maximum here.")).to_be_visible()
     expect(player.get_by_text("Prompt and continuation have 512 tokens; training rows had 256.")).to_be_visible()
     expect(player.get_by_text("The caches hold 511 tokens; the newest query attends to 8")).to_be_visible()
 

@@ -270,7 +270,7 @@ PARTS = {  # {tab: beginning of a title on it}
     "Why values aren't rotated": "Over 11 shifts this output",
     "Two layouts": "Half-split pairs dimension 16 with 24, interleaved with 17",
     "Context extension": "Beyond 256 tokens the loss is",
-    "No RoPE / partial RoPE": "Without: off by up to",
+    "No RoPE / partial RoPE": "Without RoPE: weights change by up to",
     "Decoupled RoPE (MLA)": "RoPE part: standard deviation",
     "Numerical checks": "Over 11 shifts up to 100,000 this score",
     "Only distance counts": "“.*” and “.*”: score",

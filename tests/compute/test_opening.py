@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attnviz.compute import models
+from attnviz.compute import heads, models
 from attnviz.compute import opening as compute
 from attnviz.compute.view import View
 from attnviz.session import opening
@@ -159,9 +159,13 @@ def test_a_configuration_or_tokenizer_that_was_changed_is_read_again(tmp_path):
     assert models.config_of(settings).rope_theta == 7.0 and not np.allclose(logits(settings), old, atol=1e-6)
     assert np.allclose(logits(settings), expected(tmp_path), atol=1e-5)
     facts = json.loads(names.read_text())
-    facts["model"]["merges"] = []
+    facts["model"]["merges"], vocab = [], facts["model"]["vocab"]
+    a, b = vocab["a"], vocab["b"]
+    assert [heads.vocabulary(settings)[i] for i in (a, b)] == ["a", "b"]
+    vocab |= {"a": b, "b": a}
     names.write_text(json.dumps(facts))
     assert len(models.read("a dog", str(tmp_path))[1]) == 5 > len(ids)
+    assert [heads.vocabulary(settings)[i] for i in (a, b)] == ["b", "a"]
 
 
 def test_files_that_change_while_they_are_read_are_not_shown(tmp_path, monkeypatch):
