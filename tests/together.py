@@ -30,7 +30,8 @@ def together(names: str, cases: Iterable) -> Callable:
                     line = error.__traceback__.tb_next.tb_lineno if error.__traceback__.tb_next else "?"
                     wrong[str(case)] = f"line {line}: {type(error).__name__}: {error}"
             lines = [f"{case}: {problem}" for case, problem in wrong.items()]
-            assert not wrong, "\n".join([f"{len(wrong)} of {len(cases)} cases fail", *lines])
+            said = "\n".join([f"{len(wrong)} of {len(cases)} cases fail", *lines])
+            assert not wrong, said.encode(errors="backslashreplace").decode()  # xdist cannot send a lone surrogate
 
         signature = inspect.signature(test)
         rest = [each for name, each in signature.parameters.items() if name not in arguments]
