@@ -54,9 +54,8 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     if n <= limit + 1:
         title, finding = f"The text's {count(n, 'token')} fit: no cache of {limit} is full", ""
     else:
-        title = (
-            f"After {limit} tokens: loss {after[0]:.3f} unlimited, {after[2]:.3f} sliding, {after[3]:.3f} with sinks"
-        )
+        of_all, _, sliding, with_sinks = (f"{loss:.3f}" for loss in after)
+        title = f"After {limit} tokens: loss {of_all} with all tokens, {sliding} sliding, {with_sinks} with sinks"
         worse = paired_difference(np.array(found[2].losses[limit:]), np.array(full.losses[limit:]))
         finding = f" Sliding changes the loss by {_difference(worse)} nats per token over {count(worse.n, 'token')}"
         finding += "." if worse.mean > 1 else ": no collapse here without the first tokens."
