@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from attnviz.cost import hf_older_readers as older
 from attnviz.cost import hf_readers as read
 from attnviz.cost.hf_fields import Fields
 
@@ -59,6 +60,13 @@ ARCHITECTURES = {
     "ministral": Architecture(read.ministral, _defaults(32000, 4096, 14336, 32, 32, 8, 131072, sliding_window=4096)),
     "mixtral": Architecture(read.mixtral, _defaults(
         32000, 4096, 14336, 32, 32, 8, 131072, sliding_window=None, num_local_experts=8, num_experts_per_tok=2)),
+    "granitemoe": Architecture(read.granite_moe, FULL_MHA | {
+        "attention_bias": False, "num_local_experts": 8, "num_experts_per_tok": 2}),
+    "minimax_m2": Architecture(read.minimax_m2, _defaults(
+        200064, 3072, 1536, 62, 48, 8, 196608, head_dim=128, num_local_experts=256, num_experts_per_tok=8)),
+    "phimoe": Architecture(read.phi_moe, _defaults(
+        32064, 4096, 6400, 32, 32, 8, 131072, sliding_window=None, attention_bias=False, lm_head_bias=False,
+        num_local_experts=16, num_experts_per_tok=2)),
     "qwen2": Architecture(read.qwen2, _defaults(151936, 4096, 22016, 32, 32, 32, 32768, **UNUSED_WINDOW)),
     "qwen2_moe": Architecture(read.qwen2_moe, _defaults(
         151936, 2048, 5632, 24, 16, 16, 32768, moe_intermediate_size=1408, shared_expert_intermediate_size=5632,
@@ -99,7 +107,10 @@ ARCHITECTURES = {
     "glm4_moe": Architecture(read.glm4_moe, _defaults(
         151552, 4096, 10944, 46, 96, 8, 131072, attention_bias=False, use_qk_norm=False, moe_intermediate_size=1408,
         num_experts_per_tok=8, n_shared_experts=1, n_routed_experts=128, first_k_dense_replace=1)),
-    "chatglm": Architecture(read.chatglm, {
+    "dots1": Architecture(read.dots1, _defaults(
+        152064, 4608, 10944, 62, 32, 32, 2048, attention_bias=False, moe_intermediate_size=1408, n_shared_experts=None,
+        first_k_dense_replace=0, sliding_window=4096, max_window_layers=62)),
+    "chatglm": Architecture(older.chatglm, {
         "tie_word_embeddings": False, "add_bias_linear": False, "add_qkv_bias": False, "multi_query_attention": False}),
     "cohere": Architecture(read.cohere, _defaults(
         256000, 8192, 22528, 40, 64, None, 8192, True, attention_bias=False, use_qk_norm=False)),
@@ -108,27 +119,30 @@ ARCHITECTURES = {
         sliding_window_pattern=4)),
     "ernie4_5": Architecture(read.ernie, _defaults(103424, 1024, 3072, 18, 16, 2, 131072, True, head_dim=128,
                                                use_bias=False)),
+    "ernie4_5_moe": Architecture(read.ernie_moe, _defaults(
+        103424, 2560, 12288, 28, 20, 4, 131072, True, moe_intermediate_size=1536, moe_k=6, moe_num_experts=64,
+        moe_num_shared_experts=2, moe_layer_start_index=1)),
     "seed_oss": Architecture(read.seed_oss, _defaults(
         155136, 4096, 27648, 64, 80, 8, 524288, head_dim=128, attention_bias=True, attention_out_bias=False,
         mlp_bias=False)),
-    "gpt2": Architecture(read.gpt2, GPT | {
+    "gpt2": Architecture(older.gpt2, GPT | {
         "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12}),
-    "gpt_bigcode": Architecture(read.gpt_bigcode, GPT | {
+    "gpt_bigcode": Architecture(older.gpt_bigcode, GPT | {
         "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12, "multi_query": True}),
-    "gptj": Architecture(read.gptj, GPT | {
+    "gptj": Architecture(older.gptj, GPT | {
         "vocab_size": 50400, "n_positions": 2048, "n_embd": 4096, "n_layer": 28, "n_head": 16,
         "tie_word_embeddings": False}),
-    "gpt_neox": Architecture(read.gpt_neox, _defaults(
+    "gpt_neox": Architecture(older.gpt_neox, _defaults(
         50432, 6144, 24576, 44, 64, None, 2048, attention_bias=True, use_parallel_residual=True)),
-    "opt": Architecture(read.opt, {
+    "opt": Architecture(older.opt, {
         "vocab_size": 50272, "hidden_size": 768, "num_hidden_layers": 12, "ffn_dim": 3072,
         "max_position_embeddings": 2048, "num_attention_heads": 12, "enable_bias": True, "tie_word_embeddings": True}),
-    "bloom": Architecture(read.bloom, {
+    "bloom": Architecture(older.bloom, {
         "vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8, "tie_word_embeddings": True}),
-    "mpt": Architecture(read.mpt, {
+    "mpt": Architecture(older.mpt, {
         "vocab_size": 50368, "d_model": 2048, "n_heads": 16, "n_layers": 24, "expansion_ratio": 4, "max_seq_len": 2048,
         "tie_word_embeddings": True}),
-    "falcon": Architecture(read.falcon, {
+    "falcon": Architecture(older.falcon, {
         "vocab_size": 65024, "hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71, "alibi": False,
         "new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False,
         "max_position_embeddings": 2048, "tie_word_embeddings": True}),

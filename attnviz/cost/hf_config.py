@@ -22,6 +22,7 @@ OTHER_PARTS = {
     "vision_config": "the image encoder and its projector",
     "audio_config": "the audio encoder and its projector",
     "num_nextn_predict_layers": "the layers for multi-token prediction, which plain decoding does not run",
+    "num_mtp_modules": "the layers for multi-token prediction, which plain decoding does not run",
 }
 CHECKED = (  # fields that decide whether an unknown architecture is counted, or that change no number
     *MARKS, "hidden_act", "sliding_window", "use_sliding_window", "layer_types", "quantization_config", "rms_norm_eps",

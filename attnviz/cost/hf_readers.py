@@ -31,11 +31,11 @@ def _usual(f: Fields) -> dict[str, Any]:
 
 def _divided(f: Fields) -> dict[str, Any]:
     """Read the sizes of an architecture whose heads always divide the width, whatever head_dim says."""
-    sizes = _multi_head(f)
-    return sizes | {"n_kv_heads": _kv_heads(f, sizes["n_heads"], "num_key_value_heads")}
+    sizes = multi_head(f)
+    return sizes | {"n_kv_heads": kv_heads(f, sizes["n_heads"], "num_key_value_heads")}
 
 
-def _multi_head(f: Fields) -> dict[str, Any]:
+def multi_head(f: Fields) -> dict[str, Any]:
     """Read the sizes of an architecture whose heads divide the width, with as many KV heads as query heads."""
     n_heads, d_model = f.size("num_attention_heads"), f.size("hidden_size")
     return {
@@ -50,7 +50,7 @@ def _multi_head(f: Fields) -> dict[str, Any]:
     }
 
 
-def _kv_heads(f: Fields, n_heads: int, *names: str) -> int:
+def kv_heads(f: Fields, n_heads: int, *names: str) -> int:
     """Read the number of KV heads, a divisor of the number of query heads and by default equal to it."""
     n_kv_heads = f.size_or(n_heads, *names)
     if n_heads % n_kv_heads:
@@ -66,7 +66,7 @@ def _head_dim(d_model: int, n_heads: int) -> int:
     return d_model // n_heads
 
 
-def _biased(f: Fields, name: str = "attention_bias") -> dict[str, Any]:
+def biased(f: Fields, name: str = "attention_bias") -> dict[str, Any]:
     """Read one flag for the biases of q, k, v and o."""
     bias = f.flag(name)
     return {"qkv_bias": bias, "o_bias": bias}
@@ -141,6 +141,27 @@ def mixtral(f: Fields) -> dict[str, Any]:
     return sizes | {"moe": _experts(f, sizes["d_ff"], "num_local_experts")}
 
 
+def granite_moe(f: Fields) -> dict[str, Any]:
+    sizes = _usual(f)
+    return sizes | biased(f) | {"moe": _experts(f, sizes["d_ff"], "num_local_experts")}
+
+
+def phi_moe(f: Fields) -> dict[str, Any]:
+    """Read Phi-3.5-MoE: Mixtral's mixture with biases in attention and layer norms."""
+    return mixtral(f) | biased(f) | LAYER_NORM | {"lm_head_bias": f.flag("lm_head_bias")}
+
+
+def minimax_m2(f: Fields) -> dict[str, Any]:
+    """Read MiniMax-M2: a norm over the whole width of q and of k, and experts balanced by biases."""
+    f.must_be(True, "use_qk_norm")
+    f.must_be("per_layer", "qk_norm_type")
+    f.must_be(0, "shared_intermediate_size")
+    sizes = _usual(f) | {"qk_norm": "width"}
+    sizes |= {"moe": _experts(f, sizes["d_ff"], "num_local_experts", "num_experts")}
+    _balanced(f, sizes)
+    return sizes
+
+
 def qwen2(f: Fields) -> dict[str, Any]:
     sizes = _usual(f)
     return sizes | {"qkv_bias": True} | _qwen_window(f, sizes["n_layers"], lambda i, first: i < first)
@@ -164,11 +185,11 @@ def qwen2_moe(f: Fields) -> dict[str, Any]:
 def qwen3(f: Fields) -> dict[str, Any]:
     sizes = _usual(f)
     windows = _qwen_window(f, sizes["n_layers"], lambda i, first: i < first)
-    return sizes | _biased(f) | {"qk_norm": "head"} | windows
+    return sizes | biased(f) | {"qk_norm": "head"} | windows
 
 
 def qwen3_moe(f: Fields) -> dict[str, Any]:
-    sizes = _usual(f) | _biased(f) | {"qk_norm": "head"}
+    sizes = _usual(f) | biased(f) | {"qk_norm": "head"}
     if f.flag("use_sliding_window"):
         sizes |= _windowed_throughout(f)
     return sizes | {"moe": _some_experts(f, sizes["n_layers"], sizes["d_ff"])}
@@ -178,9 +199,14 @@ def _qwen_window(f: Fields, n_layers: int, full: Callable[[int, int], bool]) -> 
     """Read Qwen's window if it is in use; full: whether layer i has none, given max_window_layers."""
     if not f.flag("use_sliding_window"):
         return {}
+    return _windowed(f, n_layers, lambda i: full(i, _first_windowed(f)))
+
+
+def _first_windowed(f: Fields) -> int | Any:
+    """Read the number of layers before the first with a window."""
     first = f.value("max_window_layers")
     whole("max_window_layers", first, low=0)
-    return _windowed(f, n_layers, lambda i: full(i, first))
+    return first
 
 
 def smollm3(f: Fields) -> dict[str, Any]:
@@ -189,7 +215,7 @@ def smollm3(f: Fields) -> dict[str, Any]:
 
 
 def gemma(f: Fields) -> dict[str, Any]:
-    return _usual(f) | _biased(f) | {"ffn": "geglu"}
+    return _usual(f) | biased(f) | {"ffn": "geglu"}
 
 
 def gemma2(f: Fields) -> dict[str, Any]:
@@ -227,7 +253,7 @@ def starcoder2(f: Fields) -> dict[str, Any]:
 
 
 def olmo2(f: Fields) -> dict[str, Any]:
-    return _usual(f) | _biased(f) | {"qk_norm": "width"}
+    return _usual(f) | biased(f) | {"qk_norm": "width"}
 
 
 def olmo3(f: Fields) -> dict[str, Any]:
@@ -302,7 +328,7 @@ def gpt_oss(f: Fields) -> dict[str, Any]:
     sizes = _usual(f)
     moe = _experts(f, sizes["d_ff"], "num_local_experts", "num_experts", router_bias=True, expert_bias=True)
     windows = _windowed(f, sizes["n_layers"], _alternating)
-    return sizes | _biased(f) | {"moe": moe, "ffn_bias": True, "attention_sinks": True} | windows
+    return sizes | biased(f) | {"moe": moe, "ffn_bias": True, "attention_sinks": True} | windows
 
 
 def glm(f: Fields) -> dict[str, Any]:
@@ -321,162 +347,47 @@ def glm4_moe(f: Fields) -> dict[str, Any]:
     return sizes
 
 
-def chatglm(f: Fields) -> dict[str, Any]:
-    """Read GLM-4-9B as first published, with its own field names."""
-    f.must_be(True, "rmsnorm")
-    n_heads, bias = f.size("num_attention_heads"), f.flag("add_bias_linear")
-    return {
-        "n_layers": f.size("num_layers"),
-        "d_model": f.size("hidden_size"),
-        "n_heads": n_heads,
-        "n_kv_heads": _kv_heads(f, n_heads, "multi_query_group_num") if f.flag("multi_query_attention") else n_heads,
-        "head_dim": f.size("kv_channels"),
-        "d_ff": f.size("ffn_hidden_size"),
-        "vocab_size": f.size("padded_vocab_size"),
-        "max_context": f.size("seq_length"),
-        "tie_embeddings": f.flag("tie_word_embeddings"),
-        "qkv_bias": f.flag("add_qkv_bias") or bias,
-        "o_bias": bias,
-        "ffn_bias": bias,
-    }
+def dots1(f: Fields) -> dict[str, Any]:
+    """Read dots.llm1: grouped heads with DeepSeek-V3's mixture, and a window from layer max_window_layers on."""
+    sizes = _usual(f) | biased(f) | {"qk_norm": "head"}
+    sizes |= _windowed(f, sizes["n_layers"], lambda i: i < _first_windowed(f))
+    sizes |= {"moe": _experts_after_dense(f, sizes)}
+    _balanced(f, sizes)
+    return sizes
 
 
 def cohere(f: Fields) -> dict[str, Any]:
     qk_norm = "width" if f.flag("use_qk_norm") else None  # per head, with separate weights: as many as the width
-    return _usual(f) | _biased(f) | {"norm": "layernorm", "norms_per_layer": 1, "parallel_block": True,
+    return _usual(f) | biased(f) | {"norm": "layernorm", "norms_per_layer": 1, "parallel_block": True,
                                      "qk_norm": qk_norm}  # fmt: skip
 
 
 def cohere2(f: Fields) -> dict[str, Any]:
-    sizes = _usual(f) | _biased(f) | {"norm": "layernorm", "norms_per_layer": 1, "parallel_block": True}
+    sizes = _usual(f) | biased(f) | {"norm": "layernorm", "norms_per_layer": 1, "parallel_block": True}
     return sizes | _windowed(f, sizes["n_layers"], _every(f, _pattern_name(f)))
 
 
 def ernie(f: Fields) -> dict[str, Any]:
-    return _usual(f) | _biased(f, "use_bias") | {"ffn_bias": f.flag("use_bias")}
+    return _usual(f) | biased(f, "use_bias") | {"ffn_bias": f.flag("use_bias")}
+
+
+def ernie_moe(f: Fields) -> dict[str, Any]:
+    """Read Ernie 4.5's mixture; unlike DeepSeek-V3's, the biases that balance its experts are parameters."""
+    f.must_be(False, "use_bias")
+    f.must_be(1, "moe_layer_interval")
+    sizes, n_dense, n_shared = _usual(f), f.value("moe_layer_start_index"), f.value("moe_num_shared_experts")
+    if f.config.get("moe_layer_end_index") != -1:
+        f.must_be(sizes["n_layers"] - 1, "moe_layer_end_index")
+    whole("moe_layer_start_index", n_dense, low=0)
+    whole("moe_num_shared_experts", n_shared, low=0)
+    moe = MoEConfig(
+        f.size("moe_num_experts", "num_experts"), f.size("moe_k", "num_experts_per_tok"),
+        f.size("moe_intermediate_size"), n_shared_experts=n_shared, n_dense_layers=min(n_dense, sizes["n_layers"]),
+        dense_d_ff=sizes["d_ff"], router_bias=True,
+    )  # fmt: skip
+    return sizes | {"moe": moe}
 
 
 def seed_oss(f: Fields) -> dict[str, Any]:
     return _usual(f) | {"qkv_bias": f.flag("attention_bias"), "o_bias": f.flag("attention_out_bias"),
                         "ffn_bias": f.flag("mlp_bias")}  # fmt: skip
-
-
-def _gpt(f: Fields) -> dict[str, Any]:
-    """Read the sizes under GPT-2's names."""
-    d_model = f.size("n_embd", "hidden_size")
-    return {
-        "n_layers": f.size("n_layer", "num_hidden_layers"),
-        "d_model": d_model,
-        "n_heads": f.size("n_head", "num_attention_heads"),
-        "d_ff": f.size_or(4 * d_model, "n_inner"),
-        "vocab_size": f.size("vocab_size"),
-        "max_context": f.size("n_positions", "max_position_embeddings"),
-        "tie_embeddings": f.flag("tie_word_embeddings"),
-        **PLAIN,
-    }
-
-
-def gpt2(f: Fields) -> dict[str, Any]:
-    f.must_be(False, "add_cross_attention")
-    sizes = _gpt(f)
-    return sizes | {"position": "learned", "learned_position_rows": sizes["max_context"]}
-
-
-def gpt_bigcode(f: Fields) -> dict[str, Any]:
-    sizes = gpt2(f)
-    return sizes | {"n_kv_heads": 1 if f.flag("multi_query") else sizes["n_heads"]}
-
-
-def gptj(f: Fields) -> dict[str, Any]:
-    block = {"qkv_bias": False, "o_bias": False, "lm_head_bias": True, "norms_per_layer": 1, "parallel_block": True}
-    return _gpt(f) | block
-
-
-def gpt_neox(f: Fields) -> dict[str, Any]:
-    sizes = _multi_head(f)
-    return sizes | PLAIN | _biased(f) | {"parallel_block": f.flag("use_parallel_residual")}
-
-
-def opt(f: Fields) -> dict[str, Any]:
-    f.must_be(True, "do_layer_norm_before")
-    d_model, bias, n = f.size("hidden_size"), f.flag("enable_bias"), f.size("max_position_embeddings")
-    f.must_be(d_model, "word_embed_proj_dim")
-    f.must_be(True, "layer_norm_elementwise_affine")
-    return {
-        "n_layers": f.size("num_hidden_layers"),
-        "d_model": d_model,
-        "n_heads": f.size("num_attention_heads"),
-        "d_ff": f.size("ffn_dim"),
-        "vocab_size": f.size("vocab_size"),
-        "max_context": n,
-        "tie_embeddings": f.flag("tie_word_embeddings"),
-        **PLAIN,
-        **{"ffn": "relu", "qkv_bias": bias, "o_bias": bias, "ffn_bias": bias},
-        "position": "learned",
-        "learned_position_rows": n + 2,  # OPT counts positions from 2
-    }
-
-
-def _width(f: Fields) -> int:
-    """Read the width, which an older name sets even if the newer one is given."""
-    return f.size("hidden_size" if f.config.get("n_embed") is None else "n_embed")
-
-
-def bloom(f: Fields) -> dict[str, Any]:
-    d_model = _width(f)
-    return {
-        "n_layers": f.size("n_layer", "num_hidden_layers"),
-        "d_model": d_model,
-        "n_heads": f.size("n_head", "num_attention_heads"),
-        "d_ff": 4 * d_model,
-        "vocab_size": f.size("vocab_size"),
-        "tie_embeddings": f.flag("tie_word_embeddings"),
-        **PLAIN,
-        "embedding_norm": True,
-        "position": "alibi",
-    }
-
-
-def mpt(f: Fields) -> dict[str, Any]:
-    f.must_be(True, "no_bias")
-    attention = f.config.get("attn_config") or {}
-    if not isinstance(attention, dict) or attention.get("alibi", True) is not True:
-        raise ConfigError("attn_config must say alibi true for this architecture to be counted")
-    d_model = f.size("d_model")
-    return {
-        "n_layers": f.size("n_layers"),
-        "d_model": d_model,
-        "n_heads": f.size("n_heads"),
-        "d_ff": f.size("expansion_ratio") * d_model,
-        "vocab_size": f.size("vocab_size"),
-        "max_context": f.size("max_seq_len"),
-        "tie_embeddings": f.flag("tie_word_embeddings"),
-        "ffn": "gelu",
-        "norm": "layernorm",
-        "position": "alibi",
-    }
-
-
-def falcon(f: Fields) -> dict[str, Any]:
-    d_model, n_heads = _width(f), f.size("num_attention_heads", "n_head")
-    grouped, parallel = f.flag("new_decoder_architecture"), f.flag("parallel_attn")
-    if grouped:
-        n_kv_heads = _kv_heads(f, n_heads, "num_kv_heads", "n_head_kv")
-    else:
-        n_kv_heads = 1 if f.flag("multi_query") else n_heads
-    bias, n_norms = f.flag("bias"), f.size_or(2 if grouped else 1, "num_ln_in_parallel_attn")
-    return {
-        "n_layers": f.size("num_hidden_layers", "n_layer"),
-        "d_model": d_model,
-        "n_heads": n_heads,
-        "n_kv_heads": n_kv_heads,
-        "d_ff": f.size_or(4 * d_model, "ffn_hidden_size"),
-        "vocab_size": f.size("vocab_size"),
-        "max_context": f.size("max_position_embeddings"),
-        "tie_embeddings": f.flag("tie_word_embeddings"),
-        **PLAIN,
-        **{"qkv_bias": bias, "o_bias": bias, "ffn_bias": bias},
-        "norms_per_layer": 1 if parallel and n_norms != 2 else 2,
-        "parallel_block": grouped or parallel,
-        "position": "alibi" if f.flag("alibi") else "rope",
-    }
