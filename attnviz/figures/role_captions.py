@@ -95,7 +95,7 @@ def _on_probes(role: Role, scores: HeadScores) -> str:
         none = "" if stand_out(scores) or not scores.shares else f"no score is {analysis.ABOVE_CHANCE} above chance; "
         return f"{none}{_highest(scores)}{_spread(scores)}."
     share = scores.shares[role.name]
-    return f"{_share(KEYS[role.name], share, scores)}, against {_percent(share.chance)} with uniform weights."
+    return f"{_share(KEYS[role.name], share, scores)}, against {share.chance:.2f} with uniform weights."
 
 
 def _highest(scores: HeadScores) -> str:
@@ -110,17 +110,17 @@ def _not_scored(scores: HeadScores) -> str:
     missing = [name for name in analysis.KEYED if name not in scores.shares]
     if not missing:
         return ""
-    few = f"fewer than {_percent(analysis.ENOUGH)} of the queries see such a key and others"
+    few = f"fewer than {analysis.ENOUGH:.0%} of the queries see such a key and others"
     return f" Not scored under this mask: {listed(missing)} ({few})."
 
 
 def text_title(scores: HeadScores, column: Column | None) -> str:
-    """Return the title: "On this text: 62% on the first token"."""
+    """Return the title: "On this text: 0.62 on the first token"."""
     found = stand_out(scores, column)
     if not found:
         return f"On this text: {_without_target(scores)}"
     name, share = found[0]
-    return f"On this text: {_percent(share.weight)} on {_short(name, column)}"
+    return f"On this text: {share.weight:.2f} on {_short(name, column)}"
 
 
 def text_sentence(
@@ -141,13 +141,13 @@ def text_sentence(
 
 
 def text_label(scores: HeadScores, column: Column | None) -> str:
-    """Name the strongest share, briefly: "62% first"."""
+    """Name the strongest share, briefly: "first 0.62"."""
     found = stand_out(scores, column)
     if not found:
         return _without_target(scores)
     name, share = found[0]
-    keys = f"token {column.key}" if column and name == analysis.COLUMN else name.removesuffix(" token")
-    return f"{_percent(share.weight)} {keys}"
+    keys = f"token {column.key}:" if column and name == analysis.COLUMN else name.removesuffix(" token")
+    return f"{keys} {share.weight:.2f}"
 
 
 def _without_target(scores: HeadScores) -> str:
@@ -173,12 +173,8 @@ def _short(name: str, column: Column | None) -> str:
 
 
 def _share(keys: str, share: Share, scores: HeadScores) -> str:
-    """Return "71% of the weight on the first token", with the number of queries if some have no such key."""
-    text = f"{_percent(share.weight)} of the weight on {keys}"
+    """Return "0.71 of the weight on the first token", with the number of queries if some have no such key."""
+    text = f"{share.weight:.2f} of the weight on {keys}"
     if share.n_queries == scores.n_queries:
         return text
     return f"{text} (mean of {share.n_queries} of {scores.n_queries} queries)"
-
-
-def _percent(weight: float) -> str:
-    return f"{100 * weight:.0f}%"

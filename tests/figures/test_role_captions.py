@@ -38,8 +38,9 @@ def invented(seed: int):
     return found, largest_columns(weights[None], allowed)[0], [f"w{t}" for t in tokens]
 
 
-def percents(text: str) -> list[int]:
-    return [int(n) for n in re.findall(r"(\d+)%", text)]
+def shares(text: str) -> list[float]:
+    """Read the shares of weight in a caption: before "on" or "of the weight", or at the end of a label."""
+    return [float(n) for n in re.findall(r"\d\.\d\d(?= on | of the weight |$)", text)]
 
 
 @together("seed", range(80))
@@ -48,11 +49,11 @@ def test_title_label_and_sentence_say_the_same_number_which_is_the_score(seed):
     found = stand_out(scores, column)
     said = text_title(scores, column), text_label(scores, column), text_sentence(scores, column, labels)
     if not found:
-        assert not any(percents(text) for text in said)
+        assert not any(shares(text) for text in said)
         return
-    expected = [round(100 * share.weight) for _, share in found[:2]]
-    assert percents(said[0]) == percents(said[1]) == expected[:1]
-    assert percents(said[2]) == pytest.approx(expected, abs=1)
+    expected = [pytest.approx(share.weight, abs=0.005) for _, share in found[:2]]
+    assert shares(said[0]) == shares(said[1]) == expected[:1]
+    assert shares(said[2]) == expected
     if found[0][0] == COLUMN:
         assert all(f"token {column.key}" in text for text in said)
         assert f"“{labels[column.key]}”" in said[2]

@@ -163,7 +163,7 @@ def test_the_grid_asks_the_server_only_where_somebody_listens_there(monkeypatch,
         key="grid", selected=(1, 4), on_select=(lambda *head: heard.append(head)) if listens else None,
         title="<b>2 layers</b> of *heads*", scored="How both were found.",
         roles=[[("induction", 0.875, "induction 0.88")] * H, [("no clear role", None, "no clear role")] * H],
-        here=[["62% first"] * H, ["mixed"] * H],
+        here=[["first 0.62"] * H, ["mixed"] * H],
     )  # fmt: skip
     header, _ = read(sent["data"])
     assert header["roles"][0][1] == ["induction", 0.875, "induction 0.88"] and header["roles"][1][4][1] is None
