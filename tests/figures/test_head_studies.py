@@ -103,4 +103,4 @@ def test_on_a_text_the_key_with_most_weight_is_drawn_too():
     by_hand = weights[4:, 4].mean()
     assert bars.x[list(bars.y).index("token 4")] == pytest.approx(by_hand)
     assert drawing.table["queries"][-2] == 22 and COLUMN not in drawing.table["share"]
-    assert f"{100 * by_hand:.0f}%" in drawing.title and "token 4" in drawing.title
+    assert f"{by_hand:.2f}" in drawing.title and "token 4" in drawing.title
