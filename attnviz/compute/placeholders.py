@@ -485,33 +485,40 @@ def factor(view: View) -> str:
     return f"{view.settings.factor:g}"
 
 
-def _late_losses(view: View) -> dict[str | None, float]:
-    """Return the loss beyond the training context of a long text by scaling method; None: without scaling."""
+def _long_losses(view: View, late: bool = True) -> dict[str | None, float]:
+    """Return the loss within or beyond the training context of a long text by scaling method; None: without scaling."""
     from attnviz.compute import rope
 
     trained = rope.trained_on(view)
     ids, _ = rope.long_ids(view, trained)
     methods, _ = rope.scalings(view, view.settings.factor, "")
+    part = slice(trained, None) if late else slice(trained)
     losses = rope.losses(view, ids, methods)
-    return {name if methods[name] else None: float(np.mean(each[trained:])) for name, each in losses.items()}
+    return {name if methods[name] else None: float(np.mean(each[part])) for name, each in losses.items()}
+
+
+@placeholder
+def early_loss(view: View) -> str:
+    """The loss without scaling, in nats per token, of the tokens within the training context of a long text."""
+    return f"{_long_losses(view, late=False)[None]:.2f}"
 
 
 @placeholder
 def late_loss(view: View) -> str:
     """The loss without scaling, in nats per token, of the tokens beyond the training context of a long text."""
-    return f"{_late_losses(view)[None]:.2f}"
+    return f"{_long_losses(view)[None]:.2f}"
 
 
 @placeholder
 def late_loss_scaled(view: View) -> str:
     """The same with the scaling method that gets the lowest loss."""
-    return f"{min(loss for name, loss in _late_losses(view).items() if name):.2f}"
+    return f"{min(loss for name, loss in _long_losses(view).items() if name):.2f}"
 
 
 @placeholder
 def best_scaling(view: View) -> str:
     """The name of this method."""
-    losses = _late_losses(view)
+    losses = _long_losses(view)
     return min(filter(None, losses), key=losses.__getitem__)
 
 

@@ -249,6 +249,8 @@ def test_what_the_lesson_says_about_a_larger_factor_is_so() -> None:
     assert (
         value("best_scaling", factor=8) == "YaRN" and value("late_loss_scaled", factor=8) == f"{eight['YaRN'][1]:.2f}"
     )
+    first = next(iter(two))  # without scaling, whatever the factor
+    assert value("early_loss") == f"{two[first][0]:.2f}" and value("late_loss") == f"{two[first][1]:.2f}"
     unscaled = losses_of_a_long_text(8, attention_factor=1.0)["YaRN"][1]
     assert unscaled - eight["YaRN"][1] > 0.5 * (two["YaRN"][1] - eight["YaRN"][1]) > 0
 
