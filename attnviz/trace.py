@@ -185,9 +185,13 @@ def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Seq
     as `context`, without a mask and without RoPE, since positions in two texts have no distance. Not for MLA.
     """
     record = Recording()
-    for layer, block in enumerate(model.blocks):
-        x, context = (layer_input(model, ids, layer) for ids in (token_ids, context_ids))  # (1, T, C), (1, S, C)
-        block.attn(x, context=context, record=record)
+    x, y = (
+        model.embed(checked(ids, model.config.vocab_size)) for ids in (token_ids, context_ids)
+    )  # (1, T, C), (1, S, C)
+    options = (model.attention_options(stream.shape[1]) for stream in (x, y))
+    for block, of_x, of_y in zip(model.blocks, *options, strict=True):
+        block.attn(block.attn_norm(x), context=block.attn_norm(y), record=record)
+        x, y = block(x, **of_x), block(y, **of_y)
     return _numpy(torch.cat([r.weights for r in record]))
 
 

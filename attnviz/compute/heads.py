@@ -34,6 +34,7 @@ from attnviz.trace import allowed_of, cross_weights, final_stream, likeliest, we
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, for runs shown side by side
 MAX_ABLATED = 256  # tokens, for ablation, which runs the model once per head
+MAX_WRITTEN_BYTES = 10_000_000  # two heads at 512 tokens of a checkpoint
 MAX_EFFECT_BYTES = 1_000_000
 REFERENCE = Path(__file__).with_name("long_text.txt")  # written for this project: mean ablation's reference text
 
@@ -202,7 +203,7 @@ def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
     )
 
 
-_effects = ByteCache(MAX_EFFECT_BYTES)
+_effects, _written = ByteCache(MAX_EFFECT_BYTES), ByteCache(MAX_WRITTEN_BYTES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,10 +329,11 @@ def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> li
 
 def writes_of(view: View) -> Writes:
     """Return what the selected head writes to the residual stream at each token."""
-    return _writes(view.settings, view.ids, view.n_padding, *view.layer_and_head)
+    s, (layer, head) = view.settings, view.layer_and_head
+    key = models.weights_key(s), view.config, view.ids, view.n_padding, layer, head
+    return models.computed_once(key, lambda: _writes(s, view.ids, view.n_padding, layer, head), _written)
 
 
-@models.cached_by_model(32)
 def _writes(settings: Settings, ids: tuple[int, ...], n_padding: int, layer: int, head: int) -> Writes:
     trace, model = models.trace_of(settings, ids, n_padding), models.model_of(settings)
     kv_head = trace.config.layer.kv_head_of[head]

@@ -46,7 +46,7 @@ def lessons() -> tuple[dict[str, Lesson], list[Unread]]:
 def own(found: Mapping[str, Lesson]) -> list[Lesson]:
     """Return those of the user's own folder."""
     folder = _folder()
-    read = map(_parsed, sorted(folder.glob("*.md"))) if folder else ()
+    read = map(_parsed, sorted(_files(folder))) if folder else ()
     return [each for each in read if isinstance(each, Lesson) and found.get(each.name) is each]
 
 
@@ -73,14 +73,19 @@ def _names() -> list[str]:
     if folder and planned():
         written = (folder / PLAN).read_text(encoding="utf-8", errors="replace").split()
         return [Path(name).name.removesuffix(".md") for name in written]
-    files = [*sorted(SHIPPED.glob("*.md"), key=_order), *(sorted(folder.glob("*.md")) if folder else ())]
+    files = [*sorted(SHIPPED.glob("*.md"), key=_order), *(sorted(_files(folder)) if folder else ())]
     return list(dict.fromkeys(path.stem for path in files))
 
 
 def _paths(name: str) -> list[Path]:
     """Return the files of a lesson: the shipped one, then the user's own. The name may be any text of a link."""
-    files = (path for folder in (SHIPPED, _folder()) if folder for path in folder.glob("*.md"))
-    return [path for path in files if path.stem == name and path.is_file()]
+    files = (path for folder in (SHIPPED, _folder()) if folder for path in _files(folder))
+    return [path for path in files if path.stem == name]
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return a folder's lessons, without hidden files: an editor's may be links to nothing."""
+    return [path for path in folder.glob("*.md") if path.is_file() and not path.name.startswith(".")]
 
 
 def _parsed(path: Path) -> Lesson | Unread:

@@ -237,7 +237,7 @@ def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
     """Compute the loss under each method, in nats per token: (T - 1,) each."""
-    text = models.weights_key(view.settings), rotated(view), ids
+    text = models.weights_key(view.settings), replace(view.config, position="rope"), ids
     return {
         name: models.computed_once((*text, scaling), partial(_loss, view, ids, scaling), _curves)
         for name, scaling in methods.items()

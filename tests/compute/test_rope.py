@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -123,6 +124,23 @@ def test_frequencies_of_training_stay_where_another_base_is_chosen():
 GEMMA3 = ModelConfig(
     4, 24, 2, vocab_size=331, sliding_window=5, full_layers=(3,), rope_theta=1e6, rope_theta_windowed=1e4
 )
+
+
+def test_losses_are_those_of_the_run_whatever_layer_is_selected(monkeypatch):
+    """With a chosen base all layers have it; the selected layer's own may be the same number."""
+    model = Transformer.random(GEMMA3, seed=5)
+    monkeypatch.setattr(models, "opened_config", lambda name: GEMMA3)
+    monkeypatch.setattr(models, "weights_key", lambda settings: ("gemma-3, for this test",))
+    monkeypatch.setattr(models, "model_of", lambda settings: model.with_config(models.config_of(settings)))
+    views = [View(Settings(model="some/gemma-3", layer=layer, theta=theta)) for layer in (0, 3) for theta in (0, 1e4)]
+    ids = tuple(np.random.default_rng(7).integers(0, 331, 29).tolist())
+    own, chosen, again, chosen_again = (rope.losses(view, ids, {"none": None})["none"] for view in views)
+    assert again is own and chosen_again is chosen
+    for found, view in ((own, views[0]), (chosen, views[1])):
+        logits = torch.tensor(predict(models.model_of(view.settings), ids))[:-1]
+        expected = torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none")
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert abs(own - chosen).max() > 1e-3
 
 
 @pytest.mark.parametrize(("layer", "own"), [(0, 1e4), (3, 1e6)])

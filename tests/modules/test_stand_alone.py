@@ -132,11 +132,11 @@ def undefined(source: str) -> set[str]:
     return read - made
 
 
-@pytest.mark.parametrize("model", ["mha", "gqa-4", "mqa", "mla", "own"])
-def test_each_file_that_is_shown_is_whole_and_defines_its_names(model: str) -> None:
-    shown = sources(model)
+@pytest.mark.parametrize("attention", ["gqa", "mla"])
+def test_each_file_that_is_shown_is_whole_and_defines_its_names(attention: str) -> None:
+    shown = sources(attention)
     assert set(shown) - {"latent.py"} == {f"{name}.py" for name in ALONE}
-    assert ("latent.py" in shown) == (model == "mla")
+    assert ("latent.py" in shown) == (attention == "mla")
     for name, source in shown.items():
         assert source == (MODULES / name).read_text()
         compile(source, name, "exec")

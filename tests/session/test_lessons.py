@@ -105,10 +105,12 @@ def test_a_folder_of_ones_own_is_read_and_what_is_wrong_in_it_is_said(tmp_path: 
     (tmp_path / "broken.md").write_text("Hello\n")
     (tmp_path / "Bad Name.md").write_text(LESSON)
     (tmp_path / "latin.md").write_bytes(b"# caf\xe9")
+    (tmp_path / ".#mine.md").symlink_to("user@host.1234")  # as Emacs does beside a file with changes
     monkeypatch.setenv(compute.FOLDER, str(tmp_path))
     found, unread = compute.lessons()
     assert found["mine"].title == found["one-head"].title == "A title"
     assert {each.file for each in unread} == {"broken.md", "Bad Name.md", "latin.md"}
+    assert [each.name for each in compute.own(found)] == ["mine", "one-head"]
     assert "line 1" in next(each.reason for each in unread if each.file == "broken.md")
     (tmp_path / "mine.md").write_text(LESSON.replace("A title", "Another title"))
     assert compute.lessons()[0]["mine"].title == "Another title"

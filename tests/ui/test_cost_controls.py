@@ -6,6 +6,7 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.compute import cost as compute_cost
 from tests.ui.test_pages import opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -50,6 +51,24 @@ def test_a_link_reopens_a_comparison_with_its_sentence():
     assert "its cache takes 10.4 GiB with windows, 62 GiB without" in there
     assert "At 128 K tokens: Gemma 3 27B 10.4 GiB and Qwen3 32B 32 GiB" in there
     assert "5 live models were built" in there
+
+
+def test_measuring_another_model_stops_ones_own_measurement(monkeypatch):
+    class Running:
+        results, share, problem, running = (), 0.5, None, True
+
+        def __init__(self, config):
+            self.config, self.stopped = config, False
+
+        def stop(self):
+            self.stopped = True
+
+    monkeypatch.setattr(compute_cost, "Measurement", Running)
+    app = opened(COST, tab="measured")
+    app.session_state["measurement"] = before = Running(config=None)
+    next(each for each in app.button if each.label == "Measure").click().run()
+    assert not app.exception
+    assert before.stopped and not app.session_state["measurement"].stopped
 
 
 MISTRAL = (

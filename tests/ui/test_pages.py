@@ -117,3 +117,10 @@ def test_links_made_before_there_was_a_tab_open_what_they_opened():
     old = {**dict.fromkeys(TABS_BEFORE, "nonsense"), "closer": "latent"}
     app = opened("pages/2_query_groups.py", **old)
     assert app.segmented_control(key="control-tab").value == "latent" and sentences(app) == ""
+
+
+def test_the_source_that_is_shown_is_that_of_the_attention_in_force():
+    for link, first in (({}, "attention.py"), ({"model": "own", "attention": "mla"}, "latent.py")):
+        app = opened("app.py", **link)
+        app.button(key="view-source").click().run()
+        assert [c.value for c in app.caption if c.value.startswith("modules/")][0] == f"modules/{first}"

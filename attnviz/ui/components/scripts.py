@@ -6,7 +6,7 @@ each time. `app.py` adds the route to the server; without it, as in tests of one
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 HERE = Path(__file__).parent
 FOLDER = "app/static/components"  # below the address at which Streamlit serves an app's own files
+MAX_FILES = 32  # kept in memory; anyone may ask for other combinations of the scripts
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 # What is sent in place of a component's script: it imports the file, and passes on the function that draws.
 LOADER = 'const {{ default: draw }} = await import(new URL("{url}", document.baseURI));\nexport default draw;\n'
@@ -34,13 +35,13 @@ def of(names: tuple[str, ...]) -> str:
     return LOADER.format(url=f"{FOLDER}/{file_name(names)}") if _routes else whole(names)
 
 
-@cache
+@lru_cache(MAX_FILES)
 def whole(names: tuple[str, ...]) -> str:
     """Return these files of this folder, one after the other."""
     return "".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
 
 
-@cache
+@lru_cache(MAX_FILES)
 def file_name(names: tuple[str, ...]) -> str:
     """Return a name from which any process can make the file, and which differs for other contents."""
     return f"{'+'.join(names)}.{sha256(whole(names).encode()).hexdigest()[:12]}.js"
@@ -50,7 +51,7 @@ async def _answer(request: Request) -> Response:
     """Answer with the scripts that the file's name lists; a name from before an update is not to be stored."""
     file = request.path_params["file"]
     names = tuple(file.partition(".")[0].split("+"))
-    if not set(names) <= {path.stem for path in HERE.glob("*.js")}:
+    if len(set(names)) < len(names) or not set(names) <= {path.stem for path in HERE.glob("*.js")}:
         return Response(status_code=404)
     headers = FOR_EVER if file == file_name(names) else {"Cache-Control": "no-store"}
     return Response(whole(names), media_type="text/javascript", headers=headers)

@@ -386,6 +386,8 @@ def measured(view: View) -> None:
 
 
 def _start_measuring(config: ModelConfig) -> None:
+    if before := st.session_state.get("measurement"):
+        before.stop()  # of another configuration
     st.session_state["measurement"] = compute_cost.Measurement(config)
     st.rerun()  # of the whole page, which then draws the polling fragment
 
