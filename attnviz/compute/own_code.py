@@ -7,9 +7,7 @@ choose the file.
 
 from __future__ import annotations
 
-import ipaddress
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -31,13 +29,11 @@ __all__ = [
     "ShippedRun",
     "Verdict",
     "run_on_weights",
-    "refused",
     "task_of",
     "verdict_of",
 ]
 
 VARIABLE = "ATTNVIZ_CODE"
-PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 LEAST_SHOWN = 5e-4  # smallest weight above the diagonal that is drawn
 
 
@@ -45,37 +41,6 @@ def own_file() -> Path | None:
     """Return the file named in the environment, or None."""
     name = os.environ.get(VARIABLE, "")
     return Path(name) if name else None
-
-
-def refused(bound_to: str | None, headers: Mapping[str, str], asked_by: str | None) -> str:
-    """Return the reason why code may not run for this request, or "" if it may.
-
-    bound_to: the server's address; headers: of the request; asked_by: the browser's address, None for this machine.
-    """
-    names = {name.lower(): value for name, value in headers.items()}
-    if not _is_loopback(bound_to or ""):
-        return "The server is not bound to loopback."
-    if any(name in names for name in PROXY_HEADERS):
-        return "The request came through a proxy."
-    if not _is_loopback(_host(names.get("host", ""))):
-        return "The page was not requested at this machine's own address."
-    if asked_by is not None and not _is_loopback(asked_by):
-        return "The browser is on another machine."
-    return ""
-
-
-def _host(header: str) -> str:
-    """Return the host name in a Host header, without the port."""
-    return header[1:].partition("]")[0] if header.startswith("[") else header.rpartition(":")[0] or header
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 Stamp = tuple[int, int]  # a file's modification time in nanoseconds and its size; (0, 0) if there is no file

@@ -1,26 +1,17 @@
-"""Detection of local sessions: only they may open any folder or hub id.
-
-A session is local if the server is bound to loopback and the websocket request has a loopback host name and no proxy
-headers.
-"""
+"""Whether the running session is local, by Streamlit's context; the rule is in attnviz/session/local.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from urllib.parse import urlsplit
-
 import streamlit as st
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via")
+from attnviz.session.local import refused
+
+
+def refusal() -> str:
+    """Return the reason why the running session may belong to another machine's browser, or ""."""
+    return refused(st.get_option("server.address"), st.context.headers.to_dict(), st.context.ip_address)
 
 
 def is_local_session() -> bool:
     """Check whether the running session belongs to a browser on this machine."""
-    return st.get_option("server.address") in LOOPBACK and is_local_request(st.context.headers)
-
-
-def is_local_request(headers: Mapping[str, str]) -> bool:
-    """Check whether the headers show a request from this machine's own browser, not forwarded by a proxy."""
-    host = urlsplit(f"//{headers.get('Host') or ''}").hostname
-    return host in LOOPBACK and not any(headers.get(name) for name in PROXY_HEADERS)
+    return not refusal()

@@ -12,7 +12,7 @@ from attnviz.compute import practice as compute
 from attnviz.compute.view import View
 from attnviz.figures.drawing import escaped
 from attnviz.figures.phrases import count
-from attnviz.ui import state
+from attnviz.ui import local, state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.source_walk import packed_walk
 from attnviz.ui.walking import take_entry, take_step
@@ -25,7 +25,7 @@ def own_file() -> tuple[Path | None, str]:
     file = own_code.own_file()
     if file is None:
         return None, ""
-    reason = own_code.refused(st.get_option("server.address"), st.context.headers.to_dict(), st.context.ip_address)
+    reason = local.refusal()
     return (None, reason) if reason else (file, "")
 
 
