@@ -24,9 +24,9 @@ from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text
 from attnviz.experiments.measurement import counted_cache_bytes
 from attnviz.figures import cost as figures
+from attnviz.figures.cost import captions
 from attnviz.figures.cost.captions import is_beyond
 from attnviz.session.settings import Settings
-from attnviz.ui.pages import cost as cost_page
 from tests.walk import COST, Visit, walking
 
 PRESETS, CARDS = load_presets(), load_accelerators()
@@ -60,7 +60,8 @@ def test_only_what_was_counted_is_said_to_be_equal(precision):
     settings = Settings(context=70, batch=2, precision=precision)
     models = comparison(SMALL)
     live = compute_cost.counted(models, settings)
-    said = cost_page._counted_caption(models, live, settings)
+    differing = compute_cost.differing(models, live, settings)
+    said = figures.counted_text(len(models), *differing, precision, windowed=False)
     assert live.cache == tuple(counted_cache_bytes(m, 70, 2) for m in models)
     assert "bf16 caches were counted" in said and "Every" not in said
     assert (f"{precision} bytes drawn come from the formula" in said) == (precision != "bf16")
@@ -75,9 +76,9 @@ def test_the_top_line_names_the_pasted_model_on_its_tab_alone():
 
 def test_nothing_is_said_of_a_config_where_there_is_nothing():
     llama = {"model_type": "llama", **UNBIASED, **FULL_MHA, "head_dim": 128, "num_key_value_heads": 32}
-    said = cost_page._read_from(read_hf_config(llama))
+    said = figures.description_texts(read_hf_config(llama))
     assert said[1:] == ["Nothing had to be assumed."]
-    assert cost_page._fields({"mlp_only_layers": [], "n": 3}) == "`mlp_only_layers`: empty, `n` 3"
+    assert captions._fields({"mlp_only_layers": [], "n": 3}) == "`mlp_only_layers`: empty, `n` 3"
 
 
 def test_of_an_unknown_architecture_tied_embeddings_are_said_to_be_possible():
@@ -85,12 +86,12 @@ def test_of_an_unknown_architecture_tied_embeddings_are_said_to_be_possible():
                "intermediate_size": 5760, "num_attention_heads": 36, "num_hidden_layers": 40, "vocab_size": 122753,
                "num_key_value_heads": 36, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "scale_emb": 12,
                "dim_model_base": 256, "scale_depth": 1.4}  # fmt: skip
-    said = " ".join(cost_page._read_from(read_hf_config(minicpm)))
+    said = " ".join(figures.description_texts(read_hf_config(minicpm)))
     assert (
         "`tie_word_embeddings` false" in said
         and f"If they are, the model has {122753 * 2304:,} fewer parameters." in said
     )
-    assert "fewer" not in " ".join(cost_page._read_from(read_hf_config(minicpm | {"tie_word_embeddings": True})))
+    assert "fewer" not in " ".join(figures.description_texts(read_hf_config(minicpm | {"tie_word_embeddings": True})))
 
 
 @pytest.mark.slow

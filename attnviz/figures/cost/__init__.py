@@ -1,6 +1,6 @@
 """Figures of model costs: parameters and cache of the selected model, published models, and accelerators."""
 
-from attnviz.figures.cost.captions import crowd_text, short_name
+from attnviz.figures.cost.captions import counted_text, description_texts, saving_text, short_name
 from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.machines import chosen_batch, filling, machines, roof, speed
@@ -23,11 +23,12 @@ __all__ = [
     "caches_panel",
     "caches_text",
     "chosen_batch",
+    "counted_text",
     "counts_text",
-    "growth_text",
-    "crowd_text",
+    "description_texts",
     "filling",
     "first_token",
+    "growth_text",
     "kinds_of",
     "machines",
     "measured",
@@ -36,6 +37,7 @@ __all__ = [
     "published",
     "published_table",
     "roof",
+    "saving_text",
     "short_name",
     "speed",
     "totals",

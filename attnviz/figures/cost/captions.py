@@ -1,15 +1,97 @@
-"""Texts that several figures of the Cost page share: names, assumptions, and warnings beyond a model's context."""
+"""Texts of the Cost page: its sentences on the selected and the pasted model, and texts that several figures share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, bits_with_scales
+from attnviz.cost import PRECISIONS, attention_name, bits_with_scales, count_parameters, kv_cache_bytes
 from attnviz.cost.cache import SCALE_BITS
-from attnviz.cost.units import context_text, tokens_text
+from attnviz.cost.hf_config import Description
+from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.cost.variants import with_latent
+from attnviz.figures.drawing import escaped
 from attnviz.figures.phrases import count, listed
+
+MAX_NAMES, MAX_NAME = 40, 40  # of the fields of a pasted file, and their characters
+
+
+def saving_text(full: ModelConfig, selected: ModelConfig, n_tokens: int, batch_size: int, precision: str) -> str:
+    """State in one sentence the cache of a model as MHA, and how much of it and of the parameters the selected has."""
+    bits, block = PRECISIONS[precision]
+    before, after = (kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in (full, selected))
+    crowd = f"**{crowd_text(n_tokens, batch_size)}** in {precision}"
+    text = f"For {crowd}, {attention_name(full)} caches **{bytes_text(before)}**"
+    if selected == full:
+        return f"{text}."
+    share = count_parameters(selected).total / count_parameters(full).total
+    return (
+        f"{text} and the selected {attention_name(selected)} **{bytes_text(after)}**: {after / before:.1%} of the "
+        f"cache, with {share:.1%} of the parameters."
+    )
+
+
+def counted_text(
+    n_models: int, parameters: Sequence[str], caches: Sequence[str], precision: str, *, windowed: bool
+) -> str:
+    """State what was counted in live tensors, and whether the formulas agree.
+
+    parameters, caches: names of the models for which a formula gives another number.
+    """
+    counted = (
+        f"{n_models} live models were built with one layer each, since all layers have the same shapes; their "
+        "parameters and the bytes of their bf16 caches were counted"
+    )
+    drawn = "" if precision == "bf16" else f" The {precision} bytes drawn come from the formula, not from a count."
+    if parameters:
+        return (
+            f"{counted}. The parameters by formula differ for {listed(parameters)}: see the numbers under each figure."
+        )
+    if caches:
+        window = " The live modules keep every token, also those outside the window." if windowed else ""
+        return (
+            f":material/check: {counted}. The parameters are those of the formulas; the bytes differ for "
+            f"{listed(caches)}.{window}{drawn}"
+        )
+    return f":material/check: {counted}; the formulas give the same numbers.{drawn}"
+
+
+def description_texts(found: Description) -> list[str]:
+    """Return a sentence each on what was used of a config.json, assumed, not counted and ignored."""
+    default = "transformers' default is" if found.known else "Llama's default is"
+    texts = [
+        f"**Used from config.json**: {_fields(found.used) or 'nothing'}.",
+        f"**Not in config.json, so {default} assumed**: {_fields(found.assumed)}."
+        if found.assumed
+        else "Nothing had to be assumed.",
+    ]
+    if not found.known and found.unused:
+        names = [escaped(name[:MAX_NAME]) for name in found.unused[:MAX_NAMES]]
+        texts.append(f"**Not used in the count**: {', '.join(names)}{' …' * (len(found.unused) > MAX_NAMES)}.")
+    if not found.known and "tie_word_embeddings" in found.assumed:
+        n_tied = found.model.vocab_size * found.model.d_model
+        texts.append(
+            f"The file does not say whether the embeddings are tied. If they are, the model has {n_tied:,} fewer "
+            "parameters."
+        )
+    if found.uncounted:
+        left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
+        texts.append(f"**Not counted**: {left_out}.")
+    if found.stored_as:
+        texts.append(f"Stored precision ({escaped(found.stored_as)}) is ignored; choose the cache's above.")
+    return texts
+
+
+def _fields(fields: Mapping[str, object]) -> str:
+    """Format names and values: "`hidden_size` 4096"; a list only by its length."""
+    return ", ".join(f"`{name}`{_value(value)}" for name, value in fields.items())
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, list | tuple):
+        return f" {json.dumps(value)}"
+    return f" (a list of {len(value):,})" if value else ": empty"
 
 
 def short_name(model: ModelConfig) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,14 +16,13 @@ from attnviz.cost import (
     Serving,
     attention_name,
     count_parameters,
-    kv_cache_bytes,
     load_accelerators,
     load_presets,
     what_if,
 )
 from attnviz.cost.hf_config import KNOWN, Description
 from attnviz.cost.pairs import Pair, instructive_pairs
-from attnviz.cost.units import bytes_text, count_text, tokens_text
+from attnviz.cost.units import count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import facts_of, published_facts
 from attnviz.figures import cost as figures
@@ -36,7 +34,6 @@ from attnviz.ui.components.to_scale import to_scale
 
 CONTEXTS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
-MAX_NAMES, MAX_NAME = 40, 40  # of the fields of a pasted file, and their characters
 
 
 def show() -> None:
@@ -91,7 +88,8 @@ def own_model(view: View) -> None:
     n = count_parameters(view.config).total
     name = escaped(_selected(view).name)
     st.header(f"{name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
-    _introduction(compute_cost.compared(view.config), view.config, view.settings)
+    s, full = view.settings, compute_cost.compared(view.config)[0]
+    st.markdown(figures.saving_text(full, view.config, s.context, s.batch, s.precision))
     own(view)
 
 
@@ -102,11 +100,13 @@ def own(view: View) -> None:
 
 def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     """Draw one model's parameters and cache with each type of attention, and the counts in live tensors."""
-    models = compute_cost.compared(c)
+    models, live = compute_cost.compared(c), None
     try:
-        live, said = (found := compute_cost.counted(models, s)), _counted_caption(models, found, s)
+        live = compute_cost.counted(models, s)
+        differing = compute_cost.differing(models, live, s)
+        said = figures.counted_text(len(models), *differing, s.precision, windowed=bool(c.sliding_window))
     except ConfigError as problem:
-        live, said = None, f"By formula only, since {escaped(str(problem).partition(';')[0])}."
+        said = f"By formula only, since {escaped(str(problem).partition(';')[0])}."
     attention, model, cache, precisions = compute_cost.own_drawings(
         tuple(models), c, live, s.context, s.batch, s.precision
     )
@@ -118,44 +118,6 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
         charts.show(cache, f"cache{key}")
         charts.show(precisions, f"precisions{key}")
     st.caption(said)
-
-
-def _counted_caption(models: list[ModelConfig], live: compute_cost.Counted, s: Settings) -> str:
-    """Return a sentence on what was counted in live tensors, and whether the formulas agree."""
-    counted = (
-        f"{len(models)} live models were built with one layer each, since all layers have the same shapes; their "
-        "parameters and the bytes of their bf16 caches were counted"
-    )
-    drawn = "" if s.precision == "bf16" else f" The {s.precision} bytes drawn come from the formula, not from a count."
-    parameters, caches = compute_cost.differing(models, live, s)
-    if parameters:
-        return (
-            f"{counted}. The parameters by formula differ for {listed(parameters)}: see the numbers under each figure."
-        )
-    if caches:
-        window = (
-            " The live modules keep every token, also those outside the window." if models[0].sliding_window else ""
-        )
-        return (
-            f":material/check: {counted}. The parameters are those of the formulas; the bytes differ for "
-            f"{listed(caches)}.{window}{drawn}"
-        )
-    return f":material/check: {counted}; the formulas give the same numbers.{drawn}"
-
-
-def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) -> None:
-    """Show how much of the cache and of the parameters sharing KV heads saves."""
-    bits, block = PRECISIONS[s.precision]
-    full, own = (kv_cache_bytes(m, s.context, s.batch, bits, block_size=block) for m in (models[0], c))
-    share = count_parameters(c).total / count_parameters(models[0]).total
-    first, name = attention_name(models[0]), attention_name(c)
-    text = f"For **{figures.crowd_text(s.context, s.batch)}** in {s.precision}, {first} caches **{bytes_text(full)}**"
-    if c != models[0]:
-        text += (
-            f" and the selected {name} **{bytes_text(own)}**: {own / full:.1%} of the cache, with {share:.1%} of the "
-            "parameters"
-        )
-    st.markdown(f"{text}.")
 
 
 @state.part("closer", countable)
@@ -280,44 +242,7 @@ def _describe(found: Description) -> None:
             "used.",
             icon=":material/help:",
         )
-    st.markdown("\n\n".join(_read_from(found)))
-
-
-def _read_from(found: Description) -> list[str]:
-    """Return a sentence each on what was used, assumed, not counted and ignored."""
-    default = "transformers' default is" if found.known else "Llama's default is"
-    lines = [
-        f"**Used from config.json**: {_fields(found.used) or 'nothing'}.",
-        f"**Not in config.json, so {default} assumed**: {_fields(found.assumed)}."
-        if found.assumed
-        else "Nothing had to be assumed.",
-    ]
-    if not found.known and found.unused:
-        names = [escaped(name[:MAX_NAME]) for name in found.unused[:MAX_NAMES]]
-        lines.append(f"**Not used in the count**: {', '.join(names)}{' …' * (len(found.unused) > MAX_NAMES)}.")
-    if not found.known and "tie_word_embeddings" in found.assumed:
-        n_tied = found.model.vocab_size * found.model.d_model
-        lines.append(
-            f"The file does not say whether the embeddings are tied. If they are, the model has {n_tied:,} fewer "
-            "parameters."
-        )
-    if found.uncounted:
-        left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
-        lines.append(f"**Not counted**: {left_out}.")
-    if found.stored_as:
-        lines.append(f"Stored precision ({escaped(found.stored_as)}) is ignored; choose the cache's above.")
-    return lines
-
-
-def _fields(fields: Mapping[str, object]) -> str:
-    """Format names and values: "`hidden_size` 4096"; a list only by its length."""
-    return ", ".join(f"`{name}`{_value(value)}" for name, value in fields.items())
-
-
-def _value(value: object) -> str:
-    if not isinstance(value, list | tuple):
-        return f" {json.dumps(value)}"
-    return f" (a list of {len(value):,})" if value else ": empty"
+    st.markdown("\n\n".join(figures.description_texts(found)))
 
 
 def _take_facts(preset: str) -> None:
