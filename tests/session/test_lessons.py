@@ -4,6 +4,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -211,6 +212,13 @@ def test_numbers_of_a_head_follow_from_the_softmax() -> None:
     assert math.log(float(value("exp_score"))) == pytest.approx(float(value("score")), abs=1e-3)
     assert float(value("next_weight")) == pytest.approx(rest[1].max(), abs=1e-4)
     assert (value("n_allowed"), value("n_masked")) == (str(query + 1), str(len(view.ids) - query - 1))
+
+
+def test_what_scores_are_divided_by_is_the_models_own_scale() -> None:
+    view = View(Settings())
+    assert value("sqrt_head_dim") == f"{math.sqrt(view.config.head_dim):.2f}"
+    gemma = SimpleNamespace(config=replace(view.config, attention_scale=0.125))
+    assert FUNCTIONS["sqrt_head_dim"](gemma) == "8.00"
 
 
 def test_the_lesson_s_induction_head_raises_the_token_of_its_strongest_key_most() -> None:
