@@ -43,7 +43,7 @@ function update(view, bytes) {
 
 // For saving: all heads, without hover and controls, not zoomed, and sharp at twice the size.
 function picture(view) {
-  const { d, root, scroll } = view, usual = d.model && { model: d.model, link: location.origin + location.pathname };
+  const { d, root, scroll } = view;
   const stage = () => {
     const { zoom } = view, { scrollLeft, scrollTop } = scroll;
     view.zoom = 1;
@@ -53,7 +53,7 @@ function picture(view) {
     sharply(view, () => paint(view));
     return () => { root.style.width = ""; view.zoom = zoom; widths(view); scroll.scrollTo(scrollLeft, scrollTop); paint(view); };
   };
-  return { title: d.title || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".tools, .read, .keys, .mark", stage, ...usual };
+  return { title: d.title || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".tools, .read, .keys, .mark", stage };
 }
 
 // What the elements are built from. The numbers of `measures` only sort them: new ones come with every text and mask.

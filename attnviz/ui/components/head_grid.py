@@ -48,7 +48,6 @@ def head_grid(
     here: Sequence[Sequence[str]] | None = None,
     scored: str = "",
     pinned: Sequence[tuple[int, int]] = (),
-    model: str = "",
     measures: Mapping[str, np.ndarray] | None = None,
     cells: Sequence[np.ndarray] = (),
 ) -> None:
@@ -65,7 +64,6 @@ def head_grid(
     here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were computed.
     cells: the output of `layer_cells` for each layer, if available; if they are fewer than the layers, only these first
     layers are drawn, and `roles`, `here` and `measures` cover no more.
-    model: name of the model, with default settings, if the maps do not follow the URL; used in saved pictures.
     """
     n_rows = len(cells) or len(weights)
     header = {
@@ -83,7 +81,6 @@ def head_grid(
         "measures": {name: _numbers(values) for name, values in (measures or {}).items()},
         "scored": scored,
         "pinned": [list(p) for p in pinned],
-        "model": model,
     }
 
     most = n_rows - 1, weights.shape[1] - 1  # the session stores the callback: it must not hold the weights

@@ -4,7 +4,6 @@
 //   title: text above; "" if the component has its own title, undefined to use the page's heading
 //   legend: [[colour, name], …]; unsaved: a selector for elements to leave out, such as controls
 //   stage: called before the DOM is read, to draw everything at high resolution; returns a function that undoes it
-//   model, link: if the picture does not show the settings in the URL
 const saving = (() => {
   const SVG = "http://www.w3.org/2000/svg", MARGIN = 16, SCALE = 2, NARROWEST = 360;
   const FONT = "sans-serif"; // a standalone SVG lacks the page's fonts: measure with a generic one
@@ -13,14 +12,14 @@ const saving = (() => {
   const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
   let gradients = 0;
 
-  const component = (kind, root, about) => write(kind, picture(root, about), fileName(root, about));
+  const component = (kind, root, about) => write(kind, picture(root, about), fileName(root));
 
   // ---- the file
 
-  function fileName(root, { model } = {}) {
+  function fileName(root) {
     const page = location.pathname.split("/").at(-1).replaceAll("_", "-") || "overview", host = root.getRootNode().host ?? root;
     const part = host.closest("[class*=st-key-]")?.className.match(/st-key-([\w-]+)/)[1] ?? "picture";
-    const shown = model ?? new URLSearchParams(location.search).get("model") ?? saving.usualModel;
+    const shown = new URLSearchParams(location.search).get("model") ?? saving.usualModel;
     return ["attnviz", page, part, shown].join("-").replace(/[^\w-]/g, "");
   }
 
@@ -45,17 +44,17 @@ const saving = (() => {
 
   // ---- the sheet: title, picture, legend, link
 
-  function picture(root, { title, legend, unsaved, stage, link }) {
+  function picture(root, { title, legend, unsaved, stage }) {
     const back = stage?.(), hidden = [...root.querySelectorAll(`.save${unsaved ? `, ${unsaved}` : ""}`)];
     const shown = hidden.map((each) => each.style.display);
     hidden.forEach((each) => (each.style.display = "none"));
     const box = root.getBoundingClientRect(), body = node("g", {}, ...drawn(root, box, Infinity));
     hidden.forEach((each, i) => (each.style.display = shown[i]));
     back?.();
-    return sheet(root, body, Math.max(box.width, root.scrollWidth), box.height, { title: title ?? heading(root), legend, link });
+    return sheet(root, body, Math.max(box.width, root.scrollWidth), box.height, { title: title ?? heading(root), legend });
   }
 
-  function sheet(root, body, wide, high, { title = "", legend = [], link = location.href }) {
+  function sheet(root, body, wide, high, { title = "", legend = [] }) {
     const { color } = getComputedStyle(root), width = Math.ceil(Math.max(wide, NARROWEST));
     let y = MARGIN;
     const rows = (texts, size, look) => texts.map((text) => {
@@ -68,7 +67,7 @@ const saving = (() => {
     y += high + 12;
     const below = hues(legend, width, y, color);
     y += below.height;
-    const source = node("a", { href: link }, ...rows(wrapped(link, width, `10px ${FONT}`), 10, { opacity: 0.75 }));
+    const source = node("a", { href: location.href }, ...rows(wrapped(location.href, width, `10px ${FONT}`), 10, { opacity: 0.75 }));
     const all = { width: width + 2 * MARGIN, height: Math.ceil(y + MARGIN) };
     const page = node("rect", { ...all, ...paint("fill", getComputedStyle(document.querySelector(".stApp")).backgroundColor) });
     return node("svg", { xmlns: SVG, ...all, viewBox: `0 0 ${all.width} ${all.height}` }, page, ...above, body, ...below.shapes, source);
