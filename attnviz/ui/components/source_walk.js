@@ -53,8 +53,6 @@ function update(view, bytes) {
 
 // ---- navigation
 
-const outermost = (view) => view.d.calls.findIndex((call) => call.parent < 0);
-
 function key(view, e) {
   if (e.target.localName === "select" || e.ctrlKey || e.metaKey || e.altKey) return;
   const action = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "out", ArrowDown: "into", o: "over", O: "before", "/": "jump" }[e.key];

@@ -165,7 +165,7 @@ def _file(run: Run, call: Call) -> str:
 
 
 def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures, words: Sequence[str]) -> dict:
-    products, rest = captions.bars(shown.arithmetic)
+    products, _ = captions.bars(shown.arithmetic)
     return {
         "name": shown.name,
         "slice": captions.slice_text(shown.name, shown.picture),
@@ -175,7 +175,6 @@ def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures, words: Sequ
         "place": captions.place_text(shown.picture, labels, words),
         "sum": captions.entry_text(shown),
         "bars": rounded(np.asarray(products)).tolist() if products else [],
-        "rest": rest,
         "barsSay": captions.bars_text(shown.arithmetic),
         "alt": captions.alt_text(shown, labels, words),
         "sources": [
