@@ -173,8 +173,8 @@ def test_colours_are_the_kv_heads():
     assert header["mark"] == theme.kv_colour(2, K)
     assert header["masked"] == list(theme.MASKED_RGBA)
     for name in ("light", "dark"):
-        assert header["ramps"][name][0] == theme.kv_ramp(2, K, name)[0].tolist()
-        assert header["ramps"][name][-1] == theme.kv_ramp(2, K, name)[-1].tolist()
+        assert header["ramps"][name][0][0] == theme.kv_ramp(2, K, name)[0].tolist()
+        assert header["ramps"][name][0][-1] == theme.kv_ramp(2, K, name)[-1].tolist()
 
 
 @pytest.mark.parametrize("how", [{}, {"scale": "log"}, {"exclude_first": True}, {"pinned": True}])

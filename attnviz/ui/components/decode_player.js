@@ -37,13 +37,12 @@ function create(root) {
 // ---- the payload
 
 function update(view, bytes) {
-  const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), old = view.d;
-  const d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
+  const old = view.d, [d, body] = parts(bytes);
   view.bytes = bytes;
   if (d.first > (old?.steps.length ?? 0)) return view.send("more", [old ? view.n : d.at, 0, 0, d.placed]); // steps omitted by the server are missing here: request all of them
   d.T = d.prompt.length;
   d.H = d.marks.length;
-  d.cells = new Uint16Array(bytes.slice(start).buffer);
+  d.cells = new Uint16Array(body);
   if (d.first) {
     const had = old.from[d.first] ?? old.cells.length, cells = new Uint16Array(had + d.cells.length);
     cells.set(old.cells.subarray(0, had));

@@ -1,14 +1,13 @@
 """Player of a generated text in the browser: tokens, candidates, caches and maps grow step by step.
 
-The payload has the steps that the browser lacks: [u32 length of the header, little-endian][header as JSON][weights as
-little-endian uint16, in ten-thousandths]. Another candidate and more tokens are requested from the server.
+The payload has the steps that the browser lacks: a header, and weights as little-endian uint16, in ten-thousandths.
+Another candidate and more tokens are requested from the server.
 
 T tokens of the text, S tokens cached, H query heads.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -18,9 +17,10 @@ from attnviz.figures import decode as figures
 from attnviz.figures import theme
 from attnviz.figures.numbers import steps as ten_thousandths
 from attnviz.text import marks
+from attnviz.ui.components.as_bytes import framed
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import STEPS, ramp
+from attnviz.ui.components.packed_weights import STEPS, ramps
 
 HTML = """
 <div class="dp" role="group" aria-label="The text as the model writes it">
@@ -111,7 +111,7 @@ def pack(
     written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], place: Place
 ) -> bytes:
     """Return the payload for the browser."""
-    n, heads, steps = len(prompt) + place.first, range(config.n_heads), written.steps[place.first :]
+    n, steps = len(prompt) + place.first, written.steps[place.first :]
     counted = [figures.cache_text(config, n + i, sum(step.layer_bytes)) for i, step in enumerate(steps)]
     header = {
         **asdict(place),
@@ -132,18 +132,13 @@ def pack(
         "parts": figures.cache_parts(config),
         "before": written.rows.shape[1],
         "kvHeadOf": list(config.layer.kv_head_of),
-        "marks": [theme.kv_colour(config.layer.kv_head_of[h], config.n_kv_heads) for h in heads],
-        "ramps": {
-            look: [ramp(config.layer.kv_head_of[h], config.n_kv_heads, look) for h in heads] for look in theme.RAMP_ENDS
-        },
+        "marks": [theme.kv_colour(k, config.n_kv_heads) for k in config.layer.kv_head_of],
+        "ramps": ramps(config.layer.kv_head_of, config.n_kv_heads),
         "masked": list(theme.MASKED_RGBA),
         "scale": STEPS,
     }  # fmt: skip
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    text += b" " * (-len(text) % 2)  # align the uint16 values
     cells = [*([] if place.first else [written.rows]), *(step.rows for step in steps)]
-    body = b"".join(ten_thousandths(each.numpy()).clip(0, STEPS).astype("<u2").tobytes() for each in cells)
-    return len(text).to_bytes(4, "little") + text + body
+    return framed(header, *(ten_thousandths(each.numpy()).clip(0, STEPS).astype("<u2").tobytes() for each in cells))
 
 
 def _short(p: float) -> float:

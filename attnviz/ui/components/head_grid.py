@@ -13,7 +13,7 @@ import numpy as np
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import cells_of, message, ramp
+from attnviz.ui.components.packed_weights import cells_of, message, ramps
 
 MAX_CELLS = 128  # per side of a head's map; a thumbnail has no more pixels
 MAX_TOTAL_CELLS = 128 * MAX_CELLS**2  # of all heads: the maps of a thousand heads have lower resolution
@@ -110,7 +110,7 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict, cells: Sequence
     n_kv_heads = max(header["kv"]) + 1
     added = {
         "tokens": list(weights.shape[2:]),
-        "ramps": {name: [ramp(k, n_kv_heads, name) for k in range(n_kv_heads)] for name in theme.RAMP_ENDS},
+        "ramps": ramps(range(n_kv_heads), n_kv_heads),
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }

@@ -104,7 +104,7 @@ function paintMap(view) {
 }
 
 function tableOf(d, view) {
-  const top = d.tops[+d.exclude], stops = d.ramps[view.dark ? "dark" : "light"];
+  const top = d.tops[+d.exclude], [stops] = d.ramps[view.dark ? "dark" : "light"];
   return colours(stops, d.masked, d.steps, (weight) => SCALES[d.scale].along(Math.min(1, weight / top), decades(d)));
 }
 
@@ -151,7 +151,7 @@ function write(ink, view, { left, top, width, height, T, S }, names, rows, colum
 }
 
 function paintBar({ d, bar, dark }) {
-  const top = d.tops[+d.exclude], stops = d.ramps[dark ? "dark" : "light"];
+  const top = d.tops[+d.exclude], [stops] = d.ramps[dark ? "dark" : "light"];
   bar.firstElementChild.style.background = `linear-gradient(90deg, ${stops.map((c) => `rgb(${c})`)})`;
   const marks = [0, 0.25, 0.5, 0.75, 1].map((along) => top * SCALES[d.scale].shareAt(along, decades(d)));
   bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(3)))));

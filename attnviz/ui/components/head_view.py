@@ -17,7 +17,7 @@ from attnviz.figures.numbers import rounded
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import cells_of, message, ramp
+from attnviz.ui.components.packed_weights import cells_of, message, ramps
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
@@ -140,7 +140,7 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> b
         "head": [look.layer, look.head],
         "chosen": look.chosen, "scale": look.scale, "exclude": look.exclude_first, "pinned": look.pinned,
         "tops": [1.0, largest_but_first(weights)],
-        "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
+        "ramps": ramps([read], n_kv_heads),
         "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
     }  # fmt: skip
     return message(header, cells_of(weights[None, None], allowed[None], len(labels)))

@@ -6,10 +6,14 @@ const short = (label, most = 24) => ([...label].length > most ? [...label].slice
 
 const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }; // rows down, columns right
 
-function unpack(bytes) {
+// The header of a payload, and its body as a buffer of its own, in which numbers of any size are aligned.
+function parts(bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
-  const body = new Uint16Array(bytes.slice(start).buffer), [L, H, N, M] = header.shape;
+  return [JSON.parse(new TextDecoder().decode(bytes.subarray(4, start))), bytes.slice(start).buffer];
+}
+
+function unpack(bytes) {
+  const [header, buffer] = parts(bytes), body = new Uint16Array(buffer), [L, H, N, M] = header.shape;
   if (!header.triangle) return { ...header, cells: body };
   const cells = new Uint16Array(L * H * N * M).fill(header.steps + 1);
   for (let from = 0, map = 0; map < L * H; map++)

@@ -1,20 +1,21 @@
 """Binary payload of weights, two bytes each; `packed_weights.js`, prepended to each component's script, decodes it.
 
-A message is [u32 length of the header, little-endian][header as JSON][cells as little-endian uint16]. A cell is a
-weight as it is printed, in ten-thousandths, so the browser prints the same number as the server.
+A message is a header and cells as little-endian uint16. A cell is a weight as it is printed, in ten-thousandths, so the
+browser prints the same number as the server.
 
 L layers (or other rows), H heads, T query tokens, S key tokens; N x M cells after pooling T x S.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 
 import numpy as np
 
 from attnviz.figures import theme
 from attnviz.figures.blocks import pool
 from attnviz.figures.numbers import DIGITS, steps
+from attnviz.ui.components.as_bytes import framed
 
 STEPS = 10**DIGITS  # the cell of weight 1
 MASKED = STEPS + 1
@@ -42,11 +43,11 @@ def message(header: dict, cells: np.ndarray) -> bytes:
     lower = np.tri(*cells.shape[2:], dtype=np.bool_).ravel()
     triangle = bool((flat.take(np.flatnonzero(~lower), axis=1) == MASKED).all())
     added = {"shape": list(cells.shape), "steps": STEPS, "triangle": triangle}
-    text = json.dumps({**header, **added}, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     body = flat.take(np.flatnonzero(lower), axis=1) if triangle else flat
-    return len(text).to_bytes(4, "little") + text + body.tobytes()
+    return framed({**header, **added}, body.tobytes())
 
 
-def ramp(kv_head: int, n_kv_heads: int, name: str) -> list[list[int]]:
-    """Return the colour stops of a KV head's ramp, (RAMP_STOPS, 3); name: "light" or "dark"."""
-    return theme.kv_ramp(kv_head, n_kv_heads, name)[np.linspace(0, 255, RAMP_STOPS).round().astype(int)].tolist()
+def ramps(kv_heads: Iterable[int], n_kv_heads: int) -> dict[str, list[list[list[int]]]]:
+    """Return the colour stops of each KV head's ramp, (RAMP_STOPS, 3), on a "light" and on a "dark" page."""
+    picked, heads = np.linspace(0, 255, RAMP_STOPS).round().astype(int), list(kv_heads)
+    return {look: [theme.kv_ramp(k, n_kv_heads, look)[picked].tolist() for k in heads] for look in theme.RAMP_ENDS}

@@ -36,10 +36,10 @@ function create(root) {
 }
 
 function update(view, bytes) {
-  const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
   const before = view.d && { stop: view.stop, name: shownOf(view).name };
-  const d = (view.d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start))));
-  d.numbers = new Float32Array(bytes.slice(start).buffer);
+  const [d, numbers] = parts(bytes);
+  view.d = d;
+  d.numbers = new Float32Array(numbers);
   view.bytes = bytes;
   d.calls.forEach((each, i) => Object.assign(each, { stops: d.stops.flatMap((stop, n) => (stop.call === i ? [n] : [])) }));
   d.stops.forEach((stop, n) => (stop.into = d.calls.flatMap((each) => (each.from === n && each.stops.length ? [each] : []))));

@@ -1,12 +1,11 @@
 """Walk through the source that ran, line by line, with the tensor that each line made; steps run in the browser.
 
-All lines of the run and a part of each tensor are sent once: [u32 length of the header, little-endian][header as
-JSON][numbers as little-endian float32]. Another entry, head or token is requested from the server.
+All lines of the run and a part of each tensor are sent once: a header, and numbers as little-endian float32. Another
+entry, head or token is requested from the server.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ from attnviz.figures.numbers import rounded
 from attnviz.figures.step_purposes import purpose_of
 from attnviz.steps import Call, Picture, Run, Shown, Walk
 from attnviz.steps.walk import TOKEN_AXES
+from attnviz.ui.components.as_bytes import framed
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import RAMP_STOPS
@@ -134,9 +134,7 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int, words: Seq
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    text += b" " * (-len(text) % 4)  # align the float32 values
-    return len(text).to_bytes(4, "little") + text + b"".join(pictures.bodies)
+    return framed(header, *pictures.bodies)
 
 
 def _calls(run: Run, stop_of: dict[int, int]) -> list[dict]:
