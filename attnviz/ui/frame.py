@@ -77,11 +77,13 @@ def _bars_and_notices(presented: bool) -> None:
 def _notices(view: View) -> None:
     """Show unusable link values, problems with the text or model, and settings outside the model's training."""
     _warn(state.take_notices())
-    if state.page().needs_text:
-        if state.page().path or not view.maps_ship:  # the overview shows these before there is a model
-            _about_the_text(view)
-    elif view.config_problem:
-        st.error(f"{escaped(view.config_problem)} Choose another model in the sidebar.", icon=":material/error:")
+    page = state.page()
+    if page.needs_text and not page.path and view.maps_ship:
+        return  # the overview shows these maps before there is a model
+    if problem := view.model_problem if page.needs_text else view.config_problem:
+        st.error(f"{escaped(problem)} Choose another model in the sidebar.", icon=":material/error:")
+    elif page.needs_text:
+        _about_the_text(view)
 
 
 def _warn(notices: Iterable[str]) -> None:
@@ -90,9 +92,6 @@ def _warn(notices: Iterable[str]) -> None:
 
 
 def _about_the_text(view: View) -> None:
-    if view.model_problem:
-        st.error(f"{escaped(view.model_problem)} Choose another model in the sidebar.", icon=":material/error:")
-        return
     if view.text_problem:
         st.error(escaped(view.text_problem), icon=":material/error:")
         return
