@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import combinations, cycle, product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -19,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import cost as compute_cost
 from attnviz.compute import decode as compute_decode
-from attnviz.compute import rope as compute_rope
+from attnviz.compute import models as compute_models
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.decode import comparisons
 from attnviz.decode.comparisons import spreads
@@ -68,8 +67,7 @@ ONCE_WRONG = (  # settings with which an equation or number was wrong
     (COST, {"tab": "speed", "preset": "llama-3.1-405b", "machine": "t4", "context": 2**20}),
 )
 
-STORY = compute_rope.LONG_TEXT.read_text(encoding="utf-8")
-SHORTER = SimpleNamespace(read_text=lambda encoding: STORY[:1100])  # 320 tokens: 64 more than the training context
+STORY = compute_models.LONG_TEXT[:1100]  # 320 tokens: 64 more than the training context
 
 
 @dataclass(frozen=True)
@@ -214,7 +212,7 @@ def walking() -> Iterator:
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
         patch.setattr(charts, "is_open", lambda expander: True)
         decode_little(patch, n_read=21)
-        patch.setattr(compute_rope, "LONG_TEXT", SHORTER)  # every method of context extension reads it
+        patch.setattr(compute_models, "LONG_TEXT", STORY)  # every method of context extension reads it
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take most of the time
 
         def opened(visit: Visit) -> Page:

@@ -19,7 +19,6 @@ from cachetools.keys import hashkey
 from attnviz import decode
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
-from attnviz.compute.models import LONG_TEXT
 from attnviz.compute.view import View
 from attnviz.decode import comparisons, speculate
 from attnviz.decode.comparisons import Bounded, Compared, Member, Quantised, Roofline, Shared, Speculated, Spread
@@ -209,11 +208,7 @@ def running_text(view: View) -> tuple[tuple[int, ...], bool]:
     own = (*view.ids, *usable(view))
     if len(own) >= N_READ:
         return own[:N_READ], True
-    return tuple(
-        models.tokenizer_of(view.settings.model).encode(LONG_TEXT.read_text(encoding="utf-8"))[
-            : min(N_READ, view.max_tokens)
-        ]
-    ), False
+    return models.long_text(view.settings)[: min(N_READ, view.max_tokens)], False
 
 
 def bounded(view: View) -> tuple[Bounded, ...]:

@@ -36,7 +36,7 @@ MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the default settings
 MAX_WEIGHT_BYTES = 70_000_000  # of one untrained model: 8 layers with d_model 384 take 60, 32 with d_model 192 take 58
 
 FEWEST_POSITIONS = 64
-LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project, in plain English
+LONG_TEXT = Path(__file__).with_name("long_text.txt").read_text(encoding="utf-8")  # a story in plain English, our own
 MAX_OPENED_BYTES = 2_500_000_000  # of opened models, if more than one: the largest suggested one takes 2.2 GB
 
 
@@ -88,13 +88,18 @@ def read(text: str, model: str = "own") -> tuple[int, tuple[int, ...], tuple[str
     return len(ids), tuple(ids[:MAX_TOKENS]), tuple(reader.labels(ids)[:MAX_TOKENS])
 
 
+def long_text(settings: Settings) -> tuple[int, ...]:
+    """Return the first MAX_TOKENS ids of LONG_TEXT, by the tokenizer of these settings."""
+    return read(LONG_TEXT, settings.tokenizer)[1]
+
+
 def tokenizer_of(model: str) -> Tokenizer:
     """Return the tokenizer of a model, by its name in the settings. OpenError if an opened model's cannot be read."""
-    return tokenizer() if model in MODELS else _own_tokenizer(model)
+    return tokenizer() if model in MODELS else _opened_tokenizer(model)
 
 
 @_cached_by_files(4)
-def _own_tokenizer(model: str) -> Tokenizer:
+def _opened_tokenizer(model: str) -> Tokenizer:
     return open_tokenizer(folder_of(model))
 
 
@@ -138,20 +143,15 @@ class Loaded:
     run_as: Callable[[ModelConfig], Transformer]
 
 
-def _load(model: str, own: ModelConfig | None, seed: int) -> Loaded:
-    if own:
-        loaded = Transformer.random(own, seed)
-    else:
-        loaded, reader = load_checkpoint(model) if model in MODELS else open_folder(folder_of(model))
-        if model not in MODELS:
-            _check_vocabulary(model, reader, loaded.config.vocab_size)
-    logits = predict(loaded, [0])  # also reads the weights from disk, which the time of a trace must not contain
+def _loaded(model: Transformer, name: str) -> Loaded:
+    """Run the model once; OpenError if its logits are not finite."""
+    logits = predict(model, [0])  # also reads the weights from disk, which the time of a trace must not contain
     if not np.isfinite(logits).all():
         raise OpenError(
-            f"The model {model} computes numbers that are not finite (NaN or infinity): its weights are too large."
+            f"The model {name} computes numbers that are not finite (NaN or infinity): its weights are too large."
         )
-    nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
-    return Loaded(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
+    nbytes = sum(p.numel() * p.element_size() for p in model.parameters())
+    return Loaded(model, nbytes, lru_cache(maxsize=16)(model.with_config))
 
 
 def _load_opened(model: str, files: Hashable) -> Loaded:
@@ -160,7 +160,9 @@ def _load_opened(model: str, files: Hashable) -> Loaded:
         raise OpenError(problem)
     try:
         _opened.make_room(model, sum(path.stat().st_size for path in folder_of(model).glob("*.safetensors")))
-        loaded = _load(model, None, 0)
+        opened, reader = open_folder(folder_of(model))
+        _check_vocabulary(model, reader, opened.config.vocab_size)
+        loaded = _loaded(opened, model)
         if files_of(model) != files:
             raise OpenError(f"The files of the model {model} changed while they were read; open it again.")
         return loaded
@@ -171,7 +173,7 @@ def _load_opened(model: str, files: Hashable) -> Loaded:
 
 def _check_vocabulary(model: str, reader: Tokenizer, n_embeddings: int) -> None:
     """Raise OpenError if the tokenizer is another model's: plain English has tokens beyond the embeddings."""
-    ids = reader.encode(LONG_TEXT.read_text(encoding="utf-8"))
+    ids = reader.encode(LONG_TEXT)
     if problem := beyond_embeddings(ids, reader.labels(ids), n_embeddings):
         raise OpenError(
             f"The tokenizer.json of {model} is not that of its weights: {problem}. Copy the right one there."
@@ -237,9 +239,11 @@ def model_of(settings: Settings) -> Transformer:
     if settings.opened:
         return _opened.get(key, lambda: _load_opened(settings.model, key[1])).run_as(config_of(settings))
     if settings.model != "own":
-        return _shipped.get(key, lambda: _load(settings.model, None, 0)).run_as(config_of(settings))
+        shipped = _shipped.get(key, lambda: _loaded(load_checkpoint(settings.model)[0], settings.model))
+        return shipped.run_as(config_of(settings))
     _check_memory(settings)
-    return _own.get(key, lambda: _load("own", settings.own_weights(), settings.seed)).run_as(config_of(settings))
+    own = _own.get(key, lambda: _loaded(Transformer.random(settings.own_weights(), settings.seed), "own"))
+    return own.run_as(config_of(settings))
 
 
 def weight_bytes(config: ModelConfig) -> int:

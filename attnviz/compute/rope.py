@@ -13,7 +13,6 @@ from attnviz.analysis.rope import RotatedPair, as_pairs
 from attnviz.checks import ConfigError, shown
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
-from attnviz.compute.models import LONG_TEXT
 from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.experiments import rope_equalities
@@ -227,12 +226,11 @@ def can_be_longer(view: View) -> bool:
 
 def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
     """Return a text longer than the training context and its description: the page's text, or a shipped story."""
-    if len(view.ids) > trained + 1:  # the prediction of token `trained` is in training
+    n = len(view.ids)
+    if n > trained + 1:  # the prediction of token `trained` is in training
         return view.ids, "your own"
-    _, story, _ = models.read(LONG_TEXT.read_text(encoding="utf-8"), view.settings.tokenizer)
-    return story[
-        : view.max_tokens
-    ], f"a shipped story; your text has {len(view.ids)} tokens and would need more than {trained + 1}"
+    which = f"a shipped story; your text has {n} tokens and would need more than {trained + 1}"
+    return models.long_text(view.settings)[: view.max_tokens], which
 
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:

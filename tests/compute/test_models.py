@@ -12,6 +12,7 @@ from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.config import ConfigError
+from attnviz.modules import Transformer
 from attnviz.session.settings import Settings, widths
 
 SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, text="a dog")
@@ -26,7 +27,7 @@ def test_a_view_holds_neither_the_model_nor_the_trace(padded: bool) -> None:
 
 
 def test_models_are_kept_within_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = models._load("own", SMALL.own_weights(), 0).nbytes
+    one = models._loaded(Transformer.random(SMALL.own_weights(), 0), "own").nbytes
     cache = ByteCache(2 * one)
     monkeypatch.setattr(models, "_own", cache)
     models.model_of(SMALL)
@@ -38,7 +39,7 @@ def test_models_are_kept_within_their_bytes(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_model_takes_the_bytes_of_its_parameters() -> None:
-    kept = models._load("own", SMALL.own_weights(), 0)
+    kept = models._loaded(Transformer.random(SMALL.own_weights(), 0), "own")
     assert kept.nbytes == 4 * sum(p.numel() for p in kept.model.parameters())
 
 
@@ -72,5 +73,5 @@ def test_a_model_that_is_too_large_is_refused_with_the_width_that_fits():
 def test_a_loaded_model_has_run_once_before_its_trace_is_timed(monkeypatch):
     ran = []
     monkeypatch.setattr(models, "predict", lambda model, ids: ran.append(model) or np.zeros(1))
-    loaded = models._load("own", SMALL.own_weights(), 0)
+    loaded = models._loaded(Transformer.random(SMALL.own_weights(), 0), "own")
     assert ran == [loaded.model]
