@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NEXT_ON_THE_LEFT = {
     "checks": (),
     "facts": ("checks",),
-    "config": ("facts",),
+    "phrases": (),
+    "config": ("facts", "phrases"),
     "equations": (),
     "modules": ("config",),
     "text": ("modules",),
@@ -54,6 +55,7 @@ NEXT_ON_THE_LEFT = {
 PACKAGES = {
     "checks": set(),
     "facts": set(),
+    "phrases": set(),
     "config": set(),
     "equations": set(),
     "modules": {"torch", "numpy"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attnviz.config import ModelConfig
 from attnviz.cost import count_parameters
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 
 CARD = Path(__file__).parent.parent / "checkpoints" / "README.md"
 CODE = re.compile(  # a line that ends in a brace or a call, assigns, compares or has an arrow

@@ -31,6 +31,7 @@ from attnviz.modules import (
 )
 from attnviz.modules.parts import changed, with_own_parts
 from attnviz.modules.transformer import layer_input
+from attnviz.phrases import count
 
 ROUNDING_STEPS = 1000  # tolerance in units of eps · largest output, for the order of summation; far below real errors
 
@@ -134,7 +135,7 @@ def _grouped_is_copied(attn: GroupedQueryAttention, output: Tensor, by_copies: T
     return _compare(
         "Grouped form = repeat_interleave form",
         (f"K = {attn.n_kv_heads}, keys and values not copied", output),
-        (f"each key and value copied to {group_size} query head{'s' * (group_size > 1)}", by_copies),
+        (f"each key and value copied to {count(group_size, 'query head')}", by_copies),
     )
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import shortened
 from attnviz.figures.numbers import signed
-from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
+from attnviz.phrases import count
 
 MAX_TOKENS = 6  # per prediction
 METHOD_TEXTS = {

@@ -10,9 +10,10 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.decode import unsteady
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed
-from attnviz.figures.phrases import count, meanings
+from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import shortened
+from attnviz.phrases import count
 
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Speculated, Spread

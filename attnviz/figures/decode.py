@@ -13,9 +13,10 @@ from attnviz.equations import Equation, Expression, Value, number_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed, significant
-from attnviz.figures.phrases import count, listed, meanings
+from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
+from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Compared, Member, Spread

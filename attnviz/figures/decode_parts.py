@@ -14,9 +14,10 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.decode import NAMES, quartiles, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import signed
-from attnviz.figures.phrases import count, listed, meanings
+from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
+from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
     from attnviz.decode import Round

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from attnviz.analysis.groups import Difference, paired_difference
 from attnviz.equations import Equation, Value
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import bold, count, meanings
-from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, TABLE_TEXT, base_figure, kind_style
+from attnviz.figures.phrases import bold, meanings
+from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, PETROL, TABLE_TEXT, base_figure, kind_style
 from attnviz.figures.token_maps import MAX_X_TICKS, few_ticks
+from attnviz.phrases import count
 
 Groups = Sequence[Sequence[int]]
-BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]  # converted, trained
 SPREAD = "Error bars: one standard error of the difference; a difference within two does not tell the models apart."
 INDEPENDENT = "The standard error is over the tokens, treated as independent."
 DARK_CELL = 0.8  # absolute cosine from which a cell is dark enough in either theme for a black number

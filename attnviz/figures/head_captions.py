@@ -16,7 +16,8 @@ import numpy as np
 from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.numbers import DIGITS, printed, rounded
-from attnviz.figures.phrases import count, listed, meanings
+from attnviz.figures.phrases import meanings
+from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
     from attnviz.analysis.search import Found

@@ -16,14 +16,14 @@ from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import low, shortened, weight_equation
 from attnviz.figures.numbers import DIGITS, printed, rounded, significant
-from attnviz.figures.phrases import count, meanings
-from attnviz.figures.theme import DIVERGING, NEUTRAL, base_figure
+from attnviz.figures.phrases import meanings
+from attnviz.figures.theme import BROWN, DIVERGING, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import BARE
+from attnviz.phrases import count
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
-BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 MAX_TICKS = 16
 ROWS = ("q", "k", "q × k")
 

@@ -13,10 +13,10 @@ from attnviz.analysis.heads import HeadStatistics
 from attnviz.analysis.roles import BROAD, COLUMN, UNIFORM, Column, HeadScores, Role, stand_out
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import Probes, role_label, role_text, text_sentence, text_title
 from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
+from attnviz.phrases import count
 
 STATISTICS = {  # field of HeadStatistics -> name, decimals, unit, note
     "entropy": (

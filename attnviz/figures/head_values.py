@@ -15,8 +15,7 @@ from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import shortened
 from attnviz.figures.heads import MAX_CELLS, joined, map_height, matrix_table
 from attnviz.figures.numbers import DIGITS, printed
-from attnviz.figures.phrases import count
-from attnviz.figures.theme import DIVERGING, FAINT, OF_SEVERAL, base_figure
+from attnviz.figures.theme import BROWN, DIVERGING, FAINT, OF_SEVERAL, PETROL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
     FIXED,
@@ -32,6 +31,7 @@ from attnviz.figures.token_maps import (
     token_map_figure,
     token_text,
 )
+from attnviz.phrases import count
 
 MASKED_CELLS, BLANK = "Masked cells are grey.", "In the table, masked cells are blank."
 MAX_TOKENS = 6  # tokens with raised logits, and as many with lowered ones
@@ -104,7 +104,7 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
     figure.add_bar(
         y=np.arange(len(shown)), x=effects[shown], orientation="h",
         marker={
-            "color": [DIVERGING[-1][1] if effects[i] > 0 else DIVERGING[0][1] for i in shown], "line": {"width": 0},
+            "color": [PETROL if effects[i] > 0 else BROWN for i in shown], "line": {"width": 0},
         },
         hovertext=[token_text(n, 40) for n in names], hovertemplate="%{hovertext}: %{x:+.4f}<extra></extra>",
     )  # fmt: skip

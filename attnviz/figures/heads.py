@@ -15,7 +15,6 @@ from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import STAGES, largest_but_first, map_caption, path_caption, share_at, sums
 from attnviz.figures.numbers import DIGITS, printed
-from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, RAMP_STEPS, SEQUENTIAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import (
     FIXED,
@@ -31,6 +30,7 @@ from attnviz.figures.token_maps import (
     span_text,
     token_map_figure,
 )
+from attnviz.phrases import count
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace

@@ -8,8 +8,9 @@ from __future__ import annotations
 from attnviz.config import ModelConfig
 from attnviz.equations import Equation, Value, aligned
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count, meanings
+from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
+from attnviz.phrases import count
 
 LATENT, KEY = 1.0, 0.55  # opacity of the two cached parts
 

@@ -13,7 +13,6 @@ from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.heads import HOVER, matrix_table
 from attnviz.figures.numbers import DIGITS, printed
-from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, NEUTRAL, SEQUENTIAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import (
     add_cells,
@@ -25,6 +24,7 @@ from attnviz.figures.token_maps import (
     token_map_figure,
 )
 from attnviz.mistakes import Symptom
+from attnviz.phrases import count
 
 MAX_CELLS = 64  # per side: three maps stand side by side
 MAX_TICKS = 15

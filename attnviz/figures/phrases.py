@@ -1,21 +1,8 @@
-"""Pieces of sentences and formulas that several figures share."""
+"""Pieces of texts and formulas that several figures share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from attnviz.equations import Equation
-
-
-def count(n: int, what: str) -> str:
-    """Format a count with its noun: "1 KV head", "4 KV heads"."""
-    return f"{n} {what}{'s' * (n != 1)}"
-
-
-def listed(things: Iterable[object]) -> str:
-    """Join items as in a sentence: "1", "1 and 2", "1, 2 and 3"."""
-    *first, last = map(str, things)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def bold(text: str, yes: bool) -> str:

@@ -9,7 +9,7 @@ from attnviz.analysis import roles as analysis
 from attnviz.analysis.roles import Column, HeadScores, Role, Share, stand_out
 from attnviz.config import ModelConfig
 from attnviz.figures.head_captions import LONGEST_TOKEN, shortened
-from attnviz.figures.phrases import count, listed
+from attnviz.phrases import count, listed
 
 KEYS = {
     "previous token": "the previous token",

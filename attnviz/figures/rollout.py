@@ -11,7 +11,6 @@ import numpy as np
 
 from attnviz.analysis.rollout import RESIDUAL
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.phrases import count
 from attnviz.figures.theme import OF_SEVERAL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
@@ -26,6 +25,7 @@ from attnviz.figures.token_maps import (
     span_text,
     token_map_figure,
 )
+from attnviz.phrases import count
 
 MAX_CELLS = 192
 HEIGHT = 560

@@ -14,13 +14,13 @@ from attnviz.analysis.rope import wavelengths as wavelengths_of
 from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count, listed, meanings
-from attnviz.figures.theme import DIVERGING, FAINT, LABEL, NEUTRAL, base_figure
+from attnviz.figures.phrases import meanings
+from attnviz.figures.theme import BROWN, DIVERGING, FAINT, LABEL, NEUTRAL, PETROL, base_figure
+from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
     from attnviz.modules.rope_scaling import RopeScaling
 
-BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 METHODS = {  # dash, symbol, colour; dash and symbol tell them apart without colour
     "none": ("solid", "circle", NEUTRAL),
     "linear": ("dash", "square", BROWN),

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from attnviz.equations import Equation, Expression, Value, aligned, function, number_text, total
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.phrases import count, meanings
+from attnviz.figures.phrases import meanings
 from attnviz.figures.rope import subscript
-from attnviz.figures.theme import DIVERGING, FAINT, MASKED, NEUTRAL, base_figure, kv_colour, kv_scale
+from attnviz.figures.theme import BROWN, DIVERGING, FAINT, MASKED, NEUTRAL, PETROL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
+from attnviz.phrases import count
 
 if TYPE_CHECKING:
     from attnviz.analysis.rope import DecayBound
     from attnviz.experiments.rope_equalities import LayoutsCompared, ShiftedOutputs, ShiftedScores
 
-BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 MAP_HEIGHT, MAX_CELLS, MAX_TICKS = 400, 256, 16
 MAX_TERMS = 4  # of a sum in a formula: to fit a column, pairs are added up in groups, from fast to slow

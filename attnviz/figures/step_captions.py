@@ -9,7 +9,7 @@ import numpy as np
 from attnviz.equations import number_text
 from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 from attnviz.steps import Arithmetic, Picture, Shown, Stop
 
 TERMS_WRITTEN = 3

@@ -14,9 +14,10 @@ from attnviz.equations import Equation, Value, aligned, function, tex_text, tota
 from attnviz.experiments.residual import Lens
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import DIGITS, printed
-from attnviz.figures.phrases import count, meanings
-from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, TABLE, TABLE_TEXT, base_figure
+from attnviz.figures.phrases import meanings
+from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, SEQUENTIAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
+from attnviz.phrases import count
 
 MAX_COLUMNS = 16  # tokens in a table with text in its cells
 CANDIDATES = 10
@@ -122,7 +123,7 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
     figure = base_figure(50 + 24 * len(added), showlegend=False)
     figure.add_bar(
         x=added.astype(float), y=list(range(len(added))), orientation="h",
-        marker={"color": [DIVERGING[0][1] if a < 0 else DIVERGING[-1][1] for a in added]},
+        marker={"color": [BROWN if a < 0 else PETROL for a in added]},
         text=[_signed(a) for a in added], textposition="outside", cliponaxis=False, hoverinfo="skip",
     )  # fmt: skip
     far = 1.25 * float(np.abs(added).max())

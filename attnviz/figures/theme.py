@@ -131,10 +131,8 @@ def kv_scale(kv_head: int, n_kv_heads: int, ground: str | None = None, *, at: np
 _GREY = 125, 125, 125
 SEQUENTIAL = [[0.0, _rgba(_GREY, 0)], [1.0, _rgba(_GREY, 1)]]  # a quantity that belongs to no KV head
 TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells with numbers in them
-_NEGATIVE, _POSITIVE = (
-    _bytes(MID_LIGHTNESS, 0.09, 65.0),
-    _bytes(MID_LIGHTNESS, 0.09, 215.0),
-)  # brown and blue-green, muted
+_BROWN, _PETROL = (0.09, 65.0), (0.09, 215.0)  # chroma and OKLCH hue: brown and blue-green, muted
+_NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, *_BROWN), _bytes(MID_LIGHTNESS, *_PETROL)
 BROWN, PETROL = _hex(_NEGATIVE), _hex(_POSITIVE)  # two lines or marks that belong to no KV head
 DIVERGING: list[list[Any]] = [  # the middle, zero, is transparent
     [0.0, _rgba(_NEGATIVE, 1)],
@@ -156,6 +154,11 @@ def kv_ramp(kv_head: int, n_kv_heads: int, theme: str) -> np.ndarray:
     """
     _check(kv_head, n_kv_heads)
     hue, chroma = HUES[kv_head % len(HUES)]
+    return _ramp(chroma, hue, theme)
+
+
+def _ramp(chroma: float, hue: float, theme: str) -> np.ndarray:
+    """Return the canvas ramp of a hue: uint8 (256, 3), read-only; the chroma rises over its first two fifths."""
     first, last = RAMP_ENDS[theme]
     values = np.linspace(0, 1, 256)
     colours = oklch(first + (last - first) * values, chroma * (2.5 * values).clip(max=1), hue)  # (256, 3)
@@ -171,18 +174,9 @@ def diverging_ramps(kv_head: int | None, n_kv_heads: int, theme: str) -> tuple[n
     With a KV head, positive numbers have its hue and negative ones are grey; without one, they are blue-green and
     brown.
     """
-    first, last = RAMP_ENDS[theme]
-    values = np.linspace(0, 1, 256)
-    lightness = first + (last - first) * values
-
-    def muted(chroma: float, hue: float) -> np.ndarray:
-        ramp = np.round(255 * oklch(lightness, chroma * (2.5 * values).clip(max=1), hue)).astype(np.uint8)
-        ramp.setflags(write=False)
-        return ramp
-
     if kv_head is None:
-        return muted(0.09, 65.0), muted(0.09, 215.0)
-    return muted(0.0, 0.0), kv_ramp(kv_head, n_kv_heads, theme)
+        return _ramp(*_BROWN, theme), _ramp(*_PETROL, theme)
+    return _ramp(0.0, 0.0, theme), kv_ramp(kv_head, n_kv_heads, theme)
 
 
 def kind_style(kind: str) -> dict[str, str]:

@@ -174,11 +174,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-def n_of(n: int, what: str) -> str:
-    """Format a count with its noun: "1 token", "3 tokens"."""
-    return f"{n:,} {what}{'s' * (n != 1)}"
-
-
 def raised(error: Exception) -> str:
     """Format an exception as "Type: message", with at most two lines of the message."""
     lines = [line.strip() for line in str(error).strip().splitlines()[:2]]

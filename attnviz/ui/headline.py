@@ -7,6 +7,7 @@ from typing import Any
 from attnviz.compute.view import View
 from attnviz.config import ModelConfig
 from attnviz.figures.drawing import quoted as quoted
+from attnviz.phrases import count
 
 KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
 
@@ -17,7 +18,7 @@ def sharing(view: View) -> str:
     if c.attention == "mla":
         cached = f"one {c.kv_lora_rank}-wide latent and one {c.qk_rope_head_dim}-wide RoPE key cached per token"
         return f"MLA: {c.n_heads} heads, {cached}"
-    heads = f"{c.n_kv_heads} KV head{'s' * (c.n_kv_heads > 1)}"
+    heads = count(c.n_kv_heads, "KV head")
     readers = f"{c.n_heads} query heads read" if c.n_heads > 1 else "1 query head reads"
     return f"{KINDS[c.attention]}: {readers} {heads}"
 
@@ -33,10 +34,7 @@ def mla_grid_options(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
 def headline(view: View) -> str:
     """Return the sentence on the run for the top of a page."""
     trace = view.trace
-    return (
-        f"{sharing(view)}, {len(view.ids)} token{'s' * (len(view.ids) > 1)}, {view.origin}, "
-        f"traced in {trace.seconds * 1000:.0f} ms."
-    )
+    return f"{sharing(view)}, {count(len(view.ids), 'token')}, {view.origin}, traced in {trace.seconds * 1000:.0f} ms."
 
 
 def soft_capped(view: View) -> str:

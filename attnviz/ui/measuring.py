@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import streamlit as st
 
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 from attnviz.ui import charts
 
 CHART_INTERVAL = 1  # second between two redraws of the chart

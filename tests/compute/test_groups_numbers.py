@@ -21,7 +21,7 @@ from attnviz.cost import count_parameters
 from attnviz.cost.decode import attention_flops
 from attnviz.cost.variants import with_latent
 from attnviz.experiments.equalities import cached_bytes
-from attnviz.figures import group_quality, groups, latent
+from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.group_quality import Member
 from attnviz.modules.masks import attention_mask
 from attnviz.modules.transformer import build_attention
@@ -119,13 +119,13 @@ def compared(config: ModelConfig) -> list[ModelConfig]:
 @given(invented(), st.integers(1, 60))
 def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
     configs = compared(config)
-    drawing, panel = groups.work(configs, config, n_tokens), groups.work_panel(configs, config, n_tokens)
+    drawing, panel = groups_work.work(configs, config, n_tokens), groups_work.work_panel(configs, config, n_tokens)
     c, table, here, keys = config, drawing.table, configs.index(config), keys_seen(config, n_tokens)
     latent = c.attention == "mla"
     multiplied = 2 * c.kv_lora_rank + c.qk_rope_head_dim if latent else 2 * 14
     cached = c.kv_lora_rank + c.qk_rope_head_dim if latent else 2 * c.n_kv_heads * 14
     (n_bytes,) = assert_true(drawing.formula)
-    flops, _ = assert_true(groups.work_caption(configs, config, n_tokens).formula)
+    flops, _ = assert_true(groups_work.work_caption(configs, config, n_tokens).formula)
     assert (
         flops
         == table["attention FLOPs"][here]

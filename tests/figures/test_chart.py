@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.config import ModelConfig
 from attnviz.cost import comparison, what_if
-from attnviz.figures import cost, groups, rope, rope_scores
+from attnviz.figures import cost, groups_work, rope, rope_scores
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.margins import with_room
 from attnviz.figures.theme import DIVERGING, base_figure
@@ -137,7 +137,7 @@ def drawings() -> dict:
         "two maps": rope.rotation_maps(FREQUENCIES, 20, 5, 1e4),
         "stacks": cost.cache(models, MODEL, None, 70, 2),
         "dotted": cost.totals(what_if(MODEL), 131_072),
-        "shares": groups.work(models, MODEL, 23),
+        "shares": groups_work.work(models, MODEL, 23),
         "tokens": rope_scores.score_map(scores, np.tri(7, dtype=bool), list("abcdefg"), 3.0, "title", "note"),
         "by distance": rope_scores.by_distance(*np.arange(20.0).reshape(4, 5), 15, head),
     }

@@ -18,7 +18,7 @@ from attnviz import checkpoints
 from attnviz.analysis.groups import best_grouping, cosines, gram, kv_heads_read, lost_share, neighbours
 from attnviz.config import ModelConfig, divisors
 from attnviz.experiments.equalities import cached_bytes
-from attnviz.figures import group_quality, groups, latent
+from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.group_quality import AVERAGED, FIRST, TRAINED
 from attnviz.figures.theme import kv_colour
 from attnviz.modules import Recording, Transformer
@@ -160,7 +160,7 @@ def test_the_panel_of_the_cache_is_as_long_as_the_live_one():
 @pytest.mark.parametrize("selected", [CONFIG, MLA])
 def test_the_panel_of_the_work_is_a_share_of_the_first(selected):
     configs = [CONFIG.with_kv_heads(6), CONFIG, MLA]
-    panel, table = groups.work_panel(configs, selected, 23), groups.work(configs, selected, 23).table
+    panel, table = groups_work.work_panel(configs, selected, 23), groups_work.work(configs, selected, 23).table
     expected = [table[what][configs.index(selected)] / table[what][0] for what in list(table)[1:]]
     assert [rect[2] for rect in panel["rects"]] == expected
     assert panel["width"] == max(1, *expected)  # MLA has more FLOPs
@@ -182,14 +182,14 @@ def attention_core_flops(config: ModelConfig, n_tokens: int) -> int:
 
 def test_fewer_kv_heads_change_the_cache_and_not_the_work():
     configs = [CONFIG.with_kv_heads(k) for k in divisors(6)]
-    drawing = groups.work(configs, CONFIG, n_tokens=23)
+    drawing = groups_work.work(configs, CONFIG, n_tokens=23)
     assert drawing.table["attention FLOPs"] == [attention_core_flops(c, 23) for c in configs]
     assert len(set(drawing.table["attention FLOPs"])) == 1
     live = [Transformer.random(c, 0) for c in configs]
     assert drawing.table["parameters of the model"] == [sum(p.numel() for p in m.parameters()) for m in live]
     assert drawing.table["cache bytes read"] == [cached_bytes(c, 23) for c in configs]
     assert drawing.title == "GQA-2 reads 33.3% of MHA's cache, with 100% of MHA's attention FLOPs"
-    above = groups.work_panel(configs, CONFIG, 23)
+    above = groups_work.work_panel(configs, CONFIG, 23)
     assert above["title"] == "GQA-2: 100% of MHA's attention FLOPs, 33.3% of its cache"
     assert "FLOPs" in above["line"] and "FLOPs" not in drawing.formula
     assert result_of(drawing.formula) == drawing.table["cache bytes read"][configs.index(CONFIG)]
@@ -200,15 +200,15 @@ def test_the_title_is_on_the_selected_attention_and_the_note_on_the_one_that_rea
     wide = replace(MLA, kv_lora_rank=23)
     configs, numbers, flops = [*(CONFIG.with_kv_heads(k) for k in (6, 1)), wide], 2 * 6 * 10, 2 * 6 * 10
     assert (f"{(23 + 2) / numbers:.1%}", f"{6 * (2 * 23 + 2) / flops:.0%}") == ("20.8%", "240%")
-    mha, mqa, latent = (groups.work(configs, config, 23) for config in configs)
+    mha, mqa, latent = (groups_work.work(configs, config, 23) for config in configs)
     assert latent.title == "MLA reads 20.8% of MHA's cache, with 240% of MHA's attention FLOPs"
     assert mqa.title == "MQA reads 16.7% of MHA's cache, with 100% of MHA's attention FLOPs"
     assert mha.title == f"MHA reads {cached_bytes(configs[0], 23):,} B of cache per decode step"
     for drawing in (mha, mqa, latent):
         assert drawing.note.endswith(" MQA reads the least cache: 16.7%.") and len(drawing.note) <= 260
         assert len(drawing.title.split()) <= 12
-    assert "MLA reads the least cache: 13.3%." in groups.work([*configs[:2], MLA], MLA, 23).note
-    alone = groups.work([CONFIG], CONFIG, 23)
+    assert "MLA reads the least cache: 13.3%." in groups_work.work([*configs[:2], MLA], MLA, 23).note
+    alone = groups_work.work([CONFIG], CONFIG, 23)
     assert alone.title.startswith("GQA-2 reads ") and "least" not in alone.note
 
 
@@ -219,9 +219,9 @@ def test_the_absorbed_products_that_are_not_counted_are_said():
         torch.einsum("hn,hnr->hr", torch.empty(H, N), torch.empty(H, N, R))
         torch.einsum("hr,hrv->hv", torch.empty(H, R), torch.empty(H, R, V))
     said = f"{MLA.n_layers * counter.get_total_flops():,} FLOPs per token, are not included"
-    for note in (groups.work([CONFIG, MLA], MLA, 23).more, groups.work_panel([CONFIG, MLA], MLA, 23)["note"]):
+    for note in (groups_work.work([CONFIG, MLA], MLA, 23).more, groups_work.work_panel([CONFIG, MLA], MLA, 23)["note"]):
         assert said in note
-    assert "W_UK" not in groups.work([CONFIG, MLA], CONFIG, 23).more
+    assert "W_UK" not in groups_work.work([CONFIG, MLA], CONFIG, 23).more
 
 
 def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():

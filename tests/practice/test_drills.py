@@ -384,7 +384,7 @@ def test_no_question_on_what_bounds_is_near_the_balance_and_it_says_what_decides
         question = make("what_bounds", seed)
         of = r"([\d,.]+) GB of weights.* ([\d,.]+) GB of cache.* ([\d,.]+) TB/s.* ([\d,.]+) TFLOP/s"
         weights, cache, bandwidth, rate = (float(n.replace(",", "")) for n in re.search(of, question.text).groups())
-        batch = int(re.search(r"decodes (\d+)", question.text)[1])
+        batch = int(re.search(r"decodes ([\d,]+)", question.text)[1].replace(",", ""))
         reading = (weights + cache) / 1e3 / bandwidth
         arithmetic = weights / 1e3 * batch / rate  # 2 FLOPs for each weight of 2 bytes; attention's only add to them
         if question.answer.shown() == "memory bandwidth":

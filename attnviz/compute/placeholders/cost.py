@@ -7,7 +7,7 @@ from attnviz.compute.view import View
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, count_parameters, kv_cache_bytes, load_presets
 from attnviz.cost.units import bytes_text, context_text, count_text
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 
 
 def _preset(view: View) -> ModelConfig:

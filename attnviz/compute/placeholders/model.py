@@ -5,7 +5,7 @@ from __future__ import annotations
 from attnviz.compute.placeholders.registry import placeholder
 from attnviz.compute.view import View
 from attnviz.cost import attention_name
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 
 
 @placeholder

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attnviz.compute.placeholders.registry import placeholder
 from attnviz.compute.view import View
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Speculated

@@ -3,7 +3,8 @@
 from attnviz.figures.cost.captions import counted_text, description_texts, saving_text, short_name
 from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
-from attnviz.figures.cost.machines import chosen_batch, filling, machines, roof, speed
+from attnviz.figures.cost.machines import chosen_batch, machines, roof, speed
+from attnviz.figures.cost.memory import filling
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
 from attnviz.figures.cost.prompts import first_token
 from attnviz.figures.cost.published import (

@@ -12,7 +12,7 @@ from attnviz.cost.hf_config import Description
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.cost.variants import with_latent
 from attnviz.figures.drawing import escaped
-from attnviz.figures.phrases import count, listed
+from attnviz.phrases import count, listed
 
 MAX_NAMES, MAX_NAME = 40, 40  # of the fields of a pasted file, and their characters
 

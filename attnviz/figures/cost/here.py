@@ -13,8 +13,9 @@ from attnviz.equations import aligned
 from attnviz.figures.cost.captions import latent_widths
 from attnviz.figures.cost.formulas import cache_equation
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count, meanings
+from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import base_figure, kind_style
+from attnviz.phrases import count
 
 if TYPE_CHECKING:
     from attnviz.experiments.measurement import Timing

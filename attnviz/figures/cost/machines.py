@@ -1,76 +1,28 @@
-"""Figures of models on accelerators: what fits in memory, and the roofline bound on decoding."""
+"""Figures of models on accelerators: the roofline bound on decoding."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from attnviz.cost import Accelerator, MemoryPlan, Serving, experts_read
+from attnviz.cost import Accelerator, Serving, experts_read
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import aligned
-from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name, weights_note
-from attnviz.figures.cost.formulas import fit_equation, intensity_equations, rate_equation
+from attnviz.figures.cost.captions import beyond_context, short_name
+from attnviz.figures.cost.formulas import intensity_equations, rate_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import listed, meanings
-from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
+from attnviz.figures.phrases import meanings
+from attnviz.figures.theme import FAINT, NEUTRAL, PETROL, base_figure
+from attnviz.phrases import count, listed
 
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
-LARGEST_SPLIT = 64  # most sequences that are drawn one by one
-WARM, COOL = DIVERGING[0][1], DIVERGING[-1][1]  # two colours, besides grey, that belong to no KV head
-
-
-def filling(serving: Serving) -> Drawing:
-    """Draw how weights, caches and reserve fill the memory, and what is left over."""
-    plan, by_data_sheet = serving.plan(), serving.on(serving.accelerator.by_data_sheet()).plan()
-    legend = {"orientation": "h", "y": 1.2, "yanchor": "bottom", "traceorder": "normal"}
-    figure = base_figure(190, barmode="stack", legend=legend)
-    used = plan.n_users * plan.cache_of_one
-    left = max(plan.free - used, 0)
-    pieces = {"weights": plan.weights, "cache": used, "left over": left, "reserve": plan.reserve}
-    styles = {"weights": (NEUTRAL, ""), "cache": (COOL, ""), "left over": (FAINT, ""), "reserve": (WARM, "/")}
-    for name, n in pieces.items():
-        colour, shape = styles[name]
-        figure.add_trace(_piece(name, n, colour, shape))
-    widest = max(plan.memory, plan.weights + plan.reserve)
-    for i in range(1, plan.n_users if plan.n_users <= LARGEST_SPLIT else 0):
-        x = plan.weights + i * plan.cache_of_one
-        figure.add_shape(type="line", x0=x, x1=x, y0=-0.4, y1=0.4, line={"width": 1, "color": FAINT})
-    figure.add_vline(x=plan.memory, line={"width": 2, "color": NEUTRAL})
-    figure.add_annotation(
-        x=plan.memory, y=1, xref="x", yref="y domain", xanchor="right", yanchor="bottom", showarrow=False,
-        text=_memory_text(plan, by_data_sheet),
-    )  # fmt: skip
-    figure.update_xaxes(visible=False, range=[0, widest * 1.02])
-    figure.update_yaxes(visible=False, range=[-0.5, 0.5])
-    title, equation = _fit_title(plan, serving), fit_equation(plan)
-    return Drawing(
-        figure,
-        title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}The memory, to scale. "
-        f"{_longest_context(plan, serving)}The reserve of {serving.reserve:.0%} is an assumption, for activations and "
-        "allocation overhead.",
-        more=f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{_parallel_note(serving)}",
-        alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
-        table={
-            "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
-            "bytes": [*pieces.values(), plan.cache_of_one, plan.memory, by_data_sheet.memory],
-        },
-        formula=aligned(equation),
-        legend=meanings(equation),
-    )
-
-
-def _memory_text(plan: MemoryPlan, by_data_sheet: MemoryPlan) -> str:
-    """Return the memory and, where it is another number, the data sheet's: "memory 85.5 GB (data sheet: 80 GB)"."""
-    reported, sold = (bytes_text(each.memory, False) for each in (plan, by_data_sheet))
-    return f"memory {reported}" if reported == sold else f"memory {reported} (data sheet: {sold})"
 
 
 def chosen_batch(serving: Serving, batch_size: int) -> str:
     """Return a sentence on this number of sequences: that they do not fit, or the bound on their speed."""
     most = serving.plan().n_users
-    chosen = f"{_sequences(batch_size)} at once, as chosen above"
+    chosen = f"{count(batch_size, 'sequence')} at once, as chosen above"
     if batch_size > most:
         return f"{chosen}: too many; at most {most:,} {'fits' if most == 1 else 'fit'}."
     return f"{chosen}: at most {rate_text(serving.tokens_per_second(batch_size))} tokens per second together."
@@ -114,8 +66,8 @@ def speed(serving: Serving) -> Drawing:
         more=f"{short_name(serving.model)} on {machine.name}: peak bandwidth and peak arithmetic, perfectly "
         "overlapped. A step reads each sequence's cache once, and the weights once for all sequences; of an embedding "
         f"that is not the output layer too it reads only a few rows.{_experts_note(serving, many.batch_size)} "
-        f"{peak_note(serving)}{_parallel_note(serving)}",
-        alt=f"{title}. {_sequences(many.batch_size)}: {last} tokens per second, limited by "
+        f"{peak_note(serving)}{parallel_note(serving)}",
+        alt=f"{title}. {count(many.batch_size, 'sequence')}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
         table=rows,
         formula=aligned(equation),
@@ -138,8 +90,8 @@ def roof(serving: Serving) -> Drawing:
         x=[s.intensity for s in steps],
         y=[min(s.intensity * machine.bandwidth, machine.flops) for s in steps],
         mode="markers",
-        marker={"size": 10, "color": COOL, "symbol": ["circle" if fit else "circle-open" for fit in fits]},
-        customdata=[[_sequences(s.batch_size) + ("" if fit else " (does not fit)"), rate_text(s.intensity),
+        marker={"size": 10, "color": PETROL, "symbol": ["circle" if fit else "circle-open" for fit in fits]},
+        customdata=[[count(s.batch_size, "sequence") + ("" if fit else " (does not fit)"), rate_text(s.intensity),
                      rate_text(s.tokens_per_second(machine))] for s, fit in zip(steps, fits, strict=True)],
         hovertemplate="%{customdata[0]}: %{customdata[1]} FLOPs per byte<br>"
         "at most %{customdata[2]} tokens per second<extra></extra>",
@@ -188,7 +140,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         orientation="h", x=rates, y=names, cliponaxis=False,
         text=[f" {rate_text(r)}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
         textposition="outside",
-        marker={"color": [COOL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
+        marker={"color": [PETROL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
         customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", _teraflops(a),
                      a.arithmetic] for a in ranked],
         hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
@@ -198,7 +150,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     figure.update_yaxes(showgrid=False)
     fastest = max((i for i, fit in enumerate(fits) if fit), default=len(rates) - 1)
     bound = f"{rate_text(rates[fastest])} tokens per second"
-    holding = f"{sum(fits) or 'None'} of {len(fits)} hold{'s' * (sum(fits) < 2)} {_sequences(batch_size)}"
+    holding = f"{sum(fits) or 'None'} of {len(fits)} hold{'s' * (sum(fits) < 2)} {count(batch_size, 'sequence')}"
     title = f"{holding}; highest bound: {bound}"
     plan, equation = serving.plan(), rate_equation(step, ranked[fastest])
     needed = bytes_text(plan.weights + batch_size * plan.cache_of_one, False)
@@ -206,7 +158,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         figure,
         title=title,
         note=f"{beyond_context(model, serving.n_tokens)}An upper bound on tokens per second for "
-        f"{_sequences(batch_size)} of {context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. Faint "
+        f"{count(batch_size, 'sequence')} of {context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. Faint "
         f"bars: weights and caches, {needed}, do not fit beside a reserve of {serving.reserve:.0%}.",
         more=f"{short_name(model)} at the makers' peak figures.{_experts_note(serving, batch_size)} Memory is as the "
         "driver reports it if a source is known, else the data sheet's GB of 10⁹ bytes. "
@@ -236,10 +188,6 @@ def _largest_batch(serving: Serving) -> int:
     return min(serving.plan().n_users, BATCHES[-1])
 
 
-def _sequences(n: int) -> str:
-    return f"{n:,} sequence{'s' * (n != 1)}"
-
-
 def _teraflops(machine: Accelerator) -> str:
     """Format the peak in TFLOP/s: "989", "165.2", "15,832"."""
     return f"{machine.flops / 1e12:,.1f}".removesuffix(".0")
@@ -252,12 +200,14 @@ def _fit_note(serving: Serving, largest: int) -> str:
             f"At least {largest:,} sequences {long} fit beside the weights and {reserve}; up to {largest:,} are drawn."
         )
     if largest:
-        return f"At most {_sequences(largest)} {long} fit{'s' * (largest == 1)} beside the weights and {reserve}."
+        return (
+            f"At most {count(largest, 'sequence')} {long} fit{'s' * (largest == 1)} beside the weights and {reserve}."
+        )
     memory = bytes_text(serving.accelerator.memory, False)
     return f"Weights, one sequence {long} and {reserve} do not fit in {memory}."
 
 
-def _parallel_note(serving: Serving) -> str:
+def parallel_note(serving: Serving) -> str:
     """State what is assumed of several accelerators, and how much cache tensor parallelism would copy."""
     n, model = serving.accelerator.count, serving.model
     if n == 1:
@@ -307,7 +257,7 @@ def _experts_note(serving: Serving, batch_size: int) -> str:
         return ""
     read = f"{experts_read(moe, batch_size):.1f} of {moe.n_routed_experts} routed experts"
     return (
-        f" Counted as read for {_sequences(batch_size)}: {read} per layer, the expected number if tokens choose "
+        f" Counted as read for {count(batch_size, 'sequence')}: {read} per layer, the expected number if tokens choose "
         "experts evenly. A step whose tokens choose the same experts reads fewer and can be faster."
     )
 
@@ -347,31 +297,9 @@ def _arithmetic_note(serving: Serving, sixteen: bool) -> str:
     return (widened + ("fp32 arithmetic is slower than this peak." if "fp32" in formats else "")).strip()
 
 
-def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:
-    """State the memory size that is used, its source, and the result with the data sheet's GB instead."""
-    a = serving.accelerator
-    each = " each" if a.count > 1 else ""
-    gb = f"{a.data_sheet_gb / a.count:g} GB{each} of the data sheet, read as 10⁹ bytes"
-    if not a.reported_by:
-        return f"{a.name}: the {gb}; the memory that its driver reports is not known here."
-    sum_text = bytes_text(a.memory, False) + (" in all" if each else "")
-    return (
-        f"{a.name}: {a.memory // a.count // 2**20:,} MiB{each} ({sum_text}), as the driver reports ({a.reported_by}). "
-        f"With the {gb}, {_sequences(by_data_sheet.n_users)} would fit."
-    )
-
-
-def _piece(name: str, n: int, colour: str, shape: str) -> dict:
-    return {
-        "type": "bar", "orientation": "h", "x": [n], "y": [0], "width": 0.8,
-        "name": f"{name} {bytes_text(n, False)}", "hoverinfo": "name",
-        "marker": {"color": colour, "pattern": {"shape": shape, "size": 6}},
-    }  # fmt: skip
-
-
 def _rate(name: str, batches: list[int], rate: list[float], n_fit: int, shade: float, chosen: bool) -> list[dict]:
     """Return the traces of one line, dotted after the last batch that fits."""
-    style = {"color": COOL if chosen else NEUTRAL, "width": 4 if chosen else 2}
+    style = {"color": PETROL if chosen else NEUTRAL, "width": 4 if chosen else 2}
     cut = max(n_fit - 1, 0)
     shown = [f"{rate_text(r)} tokens per second" for r in rate]
     parts = [(batches[:n_fit], rate[:n_fit], "solid"), (batches[cut:], rate[cut:], "dot")]
@@ -386,30 +314,3 @@ def _rate(name: str, batches: list[int], rate: list[float], n_fit: int, shade: f
         for x, y, dash in parts
         if len(x) > (dash == "dot" and n_fit > 0)
     ]  # fmt: skip
-
-
-def _fit_title(plan: MemoryPlan, serving: Serving) -> str:
-    """State in one sentence what fits."""
-    machine, name = serving.accelerator.name, short_name(serving.model)
-    if not plan.weights_fit:
-        missing = bytes_text(plan.weights - plan.memory, binary=False)
-        return f"{machine}: {name}'s weights alone need {missing} more"
-    if plan.free < 0:
-        missing = bytes_text(-plan.free, binary=False)
-        return f"{machine} holds {name}'s weights; the reserve needs {missing} more"
-    if not plan.n_users:
-        return f"{machine} holds {name}'s weights, but not {context_text(serving.n_tokens)} beside them"
-    return f"{machine} holds {name} and {_sequences(plan.n_users)} of {context_text(serving.n_tokens)}"
-
-
-def _longest_context(plan: MemoryPlan, serving: Serving) -> str:
-    """State the longest context of a single sequence that fits; the model's own unless the note already gives it."""
-    model, warned = serving.model, is_beyond(serving.model, serving.n_tokens)
-    if plan.free < 0:
-        return ""
-    if plan.n_tokens is None:
-        return "A single sequence fits at any length up to 10⁹ tokens. "
-    over = ""
-    if is_beyond(model, plan.n_tokens) and not warned:
-        over = f", beyond the {context_text(model.max_context)} it was made for"
-    return f"A single sequence fits up to {plan.n_tokens:,} tokens{over}. "

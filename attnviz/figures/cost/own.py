@@ -22,8 +22,9 @@ from attnviz.figures.cost.captions import (
 from attnviz.figures.cost.formulas import attention_equation, by_part, cache_equation, sum_equation, wrapped
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import bold, count, meanings
+from attnviz.figures.phrases import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
+from attnviz.phrases import count
 
 HEADING = 0.45  # rows of space above a bar whose parts are named
 ROOM = 1.3  # width of the plot in longest bars: leaves room for the total after its end

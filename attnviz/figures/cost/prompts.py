@@ -10,11 +10,11 @@ from attnviz.equations import aligned
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import beyond_context, short_name
 from attnviz.figures.cost.formulas import prefill_equations
-from attnviz.figures.cost.machines import COOL, WARM, peak_note
+from attnviz.figures.cost.machines import peak_note
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import meanings
-from attnviz.figures.theme import NEUTRAL, base_figure
+from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, base_figure
 
 LENGTHS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
 ASSUMED = (
@@ -61,9 +61,9 @@ def _lines(serving: Serving, prompts: Sequence[Prefill]) -> Chart:
     machine, chosen = serving.machine, serving.prefill()
     figure = base_figure(380, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     parts = {
-        "time to first token, at least": ([p.seconds(machine) for p in prompts], COOL, "solid", 4),
+        "time to first token, at least": ([p.seconds(machine) for p in prompts], PETROL, "solid", 4),
         "products with weights": ([p.weight_flops / machine.flops for p in prompts], NEUTRAL, "dash", 2),
-        "scores and weighted sums": ([p.attention_flops / machine.flops for p in prompts], WARM, "dash", 2),
+        "scores and weighted sums": ([p.attention_flops / machine.flops for p in prompts], BROWN, "dash", 2),
         "reading the weights": ([p.weight_bytes / machine.bandwidth for p in prompts], NEUTRAL, "dot", 2),
     }
     lengths = [p.n_tokens for p in prompts]
@@ -74,7 +74,7 @@ def _lines(serving: Serving, prompts: Sequence[Prefill]) -> Chart:
         )  # fmt: skip
     figure.add_scatter(
         x=[chosen.n_tokens], y=[chosen.seconds(machine)], mode="markers", showlegend=False, hoverinfo="skip",
-        marker={"size": 11, "color": COOL},
+        marker={"size": 11, "color": PETROL},
     )  # fmt: skip
     figure.update_xaxes(
         type="log", title="tokens of the prompt", tickvals=LENGTHS[1::3], ticktext=list(map(tokens_text, LENGTHS[1::3]))

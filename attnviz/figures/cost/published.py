@@ -26,8 +26,9 @@ from attnviz.figures.cost.captions import (
 from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, Spot, place, spread
 from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.phrases import bold, listed, meanings
+from attnviz.figures.phrases import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
+from attnviz.phrases import listed
 
 KINDS = ("mha", "gqa", "mqa", "mla")
 CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens

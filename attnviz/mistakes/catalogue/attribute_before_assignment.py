@@ -1,9 +1,10 @@
 """An assert in __init__ reads an attribute that is only assigned later."""
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
-from attnviz.mistakes.runs import head_map, n_of, raised, run
+from attnviz.mistakes.runs import head_map, raised, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
@@ -16,9 +17,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     return Symptom(
         **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None, measure="Layers that can be built",
         expected=n, number=0 if message else n, error=message,
-        sentence=f"None of {n_of(n, 'layer')} can be built: the line raises before it can check anything."
+        sentence=f"None of {count(n, 'layer')} can be built: the line raises before it can check anything."
         if message
-        else f"{n_of(n, 'layer')} can be built.",
+        else f"{count(n, 'layer')} can be built.",
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import format_number
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
@@ -24,7 +25,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     counted = T * float(sum(parts[1].values()))
     return Symptom(
         "Bytes cached per token, all layers", a, b, "Bytes of the cache for this text", live, counted,
-        f"The live cache's tensors take {live:,} B for {T} token{'s' * (T > 1)}; the formula gives "
+        f"The live cache's tensors take {live:,} B for {count(T, 'token')}; the formula gives "
         f"{counted:,.0f} B, {format_number(counted / live)} times as much.", columns=tuple(parts[0]),
     )  # fmt: skip
 

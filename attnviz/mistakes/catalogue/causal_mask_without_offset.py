@@ -4,9 +4,10 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import Pass, decode, format_number, largest, maps, n_of
+from attnviz.mistakes.runs import Pass, decode, format_number, largest, maps
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
@@ -15,7 +16,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     sentence = "With a single token the cache is empty, and both masks are the same."
     if len(ids) > 1:
         sentence = (
-            f"The last token, with {n_of(len(ids) - 1, 'token')} in the cache, may attend to {n_of(after, 'key')} "
+            f"The last token, with {count(len(ids) - 1, 'token')} in the cache, may attend to {count(after, 'key')} "
             f"instead of {before}; its logits change by up to {format_number(largest((b.logits - a.logits)[:, -1]))}."
         )
     return Symptom(

@@ -6,9 +6,10 @@ import numpy as np
 
 from attnviz.config import ModelConfig, divisors
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import format_number, n_of, run
+from attnviz.mistakes.runs import format_number, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
@@ -31,7 +32,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         f"The live layer has {weights.numel():,} attention weights with 2 · {D} multiplications each: {live:,}. The "
         f"mistaken count is {number:,}, too small by a factor of {format_number(live / number)}. It is the cache that "
         "shrinks by this factor.",
-        columns=tuple(n_of(n, "KV head") for n in divisors(c.n_heads)),
+        columns=tuple(count(n, "KV head") for n in divisors(c.n_heads)),
     )  # fmt: skip
 
 

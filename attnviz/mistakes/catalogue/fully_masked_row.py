@@ -2,10 +2,11 @@
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import is_token, maps, n_of, run_padded
+from attnviz.mistakes.runs import is_token, maps, run_padded
 from attnviz.mistakes.usage import padding_mask
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 N_PADDING = 3
 
@@ -16,9 +17,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     rows = int(b.weights[0].isnan().any(-1).sum())
     before, after = (int(each.logits[0, N_PADDING:].isnan().any(-1).sum()) for each in (a, b))
     sentence = (
-        f"In layer 0, {rows} rows are NaN: {N_PADDING} padding rows in each of {n_of(model.config.n_heads, 'head')}. "
-        f"After {n_of(model.config.n_layers, 'layer')}, the logits of {after} of "
-        f"{n_of(len(ids), 'text token')} are NaN."
+        f"In layer 0, {rows} rows are NaN: {N_PADDING} padding rows in each of {count(model.config.n_heads, 'head')}. "
+        f"After {count(model.config.n_layers, 'layer')}, the logits of {after} of "
+        f"{count(len(ids), 'text token')} are NaN."
     )
     return Symptom(
         **maps(a, b), measure="Text tokens whose logits are NaN", expected=before, number=after, sentence=sentence,

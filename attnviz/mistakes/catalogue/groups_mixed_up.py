@@ -4,9 +4,10 @@ import torch
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import head_map, n_of, raised, run
+from attnviz.mistakes.runs import head_map, raised, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
@@ -21,8 +22,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     return Symptom(
         **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None, measure="KV heads built",
         expected=c.n_kv_heads, number=built, error=message,
-        sentence=f"For {n_of(c.n_heads, 'query head')}, the weights have {n_of(c.n_kv_heads, 'KV head')}, "
-        f"but the layer is built with {n_of(built, 'KV head')}, in groups of {c.n_heads // built}.",
+        sentence=f"For {count(c.n_heads, 'query head')}, the weights have {count(c.n_kv_heads, 'KV head')}, "
+        f"but the layer is built with {count(built, 'KV head')}, in groups of {c.n_heads // built}.",
     )  # fmt: skip
 
 

@@ -3,10 +3,11 @@
 import torch
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import format_number, loss, maps, n_of, raised, run
+from attnviz.mistakes.runs import format_number, loss, maps, raised, run
 from attnviz.mistakes.usage import padding_mask
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
@@ -20,7 +21,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         refusal = "The right version accepts the mask too."
     except ValueError as error:
         refusal = f"The right version rejects the mask: {raised(error)}."
-    sentence = f"The input is one text, but the output has logits for {n_of(n, 'text')}. {refusal}"
+    sentence = f"The input is one text, but the output has logits for {count(n, 'text')}. {refusal}"
     if T > 1:
         losses = [format_number(loss(each[None], ids)) for each in b.logits]
         sentence += f" Their losses on the same text: {', '.join(losses)} nats per token."

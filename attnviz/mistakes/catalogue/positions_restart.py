@@ -2,9 +2,10 @@
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
-from attnviz.mistakes.runs import decode, format_number, largest, maps, n_of
+from attnviz.mistakes.runs import decode, format_number, largest, maps
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
@@ -13,7 +14,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     sentence = "The first token is at position 0 in both versions."
     if T > 1:
         sentence = (
-            f"The last token, with {n_of(T - 1, 'token')} in the cache, is rotated as if at position 0 instead of "
+            f"The last token, with {count(T - 1, 'token')} in the cache, is rotated as if at position 0 instead of "
             f"{T - 1}; its logits change by up to {format_number(moved)}."
         )
     return Symptom(

@@ -5,9 +5,10 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import format_number, head_map, n_of, run
+from attnviz.mistakes.runs import format_number, head_map, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 LARGEST = float(torch.finfo(torch.float16).max)  # 65,504
 
@@ -30,7 +31,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     sentence = (
         f"In layer 0, q·k would have to be {format_number(LARGEST / largest)} times larger to overflow on this text. "
         f"With q and k each {format_number(factor)} times larger, q·k overflows to ∞, but q·k · scale "
-        f"does not: {n_of(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} if q is scaled first."
+        f"does not: {count(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} if q is scaled first."
     )
     shown = head_map(a[0, head], 0, head) | {"wrong": head_map(b[0, head], 0, head)["right"]}
     return Symptom(

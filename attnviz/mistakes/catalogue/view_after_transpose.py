@@ -2,9 +2,10 @@
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
-from attnviz.mistakes.runs import head_map, n_of, raised, run
+from attnviz.mistakes.runs import head_map, raised, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
@@ -25,7 +26,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     )
     return Symptom(
         **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None,
-        measure=f"Tokens that can be processed at once, of {n_of(T, 'token')}", expected=T, number=1 if message else T,
+        measure=f"Tokens that can be processed at once, of {count(T, 'token')}", expected=T, number=1 if message else T,
         error=message, sentence=sentence,
     )  # fmt: skip
 

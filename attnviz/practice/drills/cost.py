@@ -7,8 +7,9 @@ import random
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes
 from attnviz.equations import Equation, Value
+from attnviz.phrases import count
 from attnviz.practice.drills.answers import ExpressionAnswer, NumberAnswer, known
-from attnviz.practice.drills.heads import kv_heads, page, parts_page, published, published_with
+from attnviz.practice.drills.heads import page, parts_page, published, published_with
 from attnviz.practice.drills.question import Question, kind
 
 C, H, K, D, L = (
@@ -35,7 +36,7 @@ def context_of(rng: random.Random, m: ModelConfig, *sizes: int) -> int:
 
 def described(m: ModelConfig) -> str:
     """Describe the sizes that a question about cache or parameters needs."""
-    heads = f"{m.n_heads} query heads, {kv_heads(m)}, head_dim {m.head_dim}"
+    heads = f"{m.n_heads} query heads, {count(m.n_kv_heads, 'KV head')}, head_dim {m.head_dim}"
     return f"{m.name}: {m.n_layers} layers, d_model {m.d_model:,}, {heads}"
 
 
@@ -105,7 +106,7 @@ def cache_of_a_context(rng: random.Random) -> Question:
     gib = size / 2**30
     s, b = Value(tokens, "S", "tokens"), Value(batch, "B", "sequences")
     return Question(
-        f"{described(m)}. How many GiB does the cache of {batch} sequence{'s' * (batch > 1)} of {tokens:,} tokens "
+        f"{described(m)}. How many GiB does the cache of {count(batch, 'sequence')} of {tokens:,} tokens "
         f"take in {precision}?",
         NumberAnswer(
             gib,
@@ -119,10 +120,10 @@ def cache_of_a_context(rng: random.Random) -> Question:
                 (size / 1e9, "That is the size in GB; give it in GiB."),
                 (gib * m.group_size, f"That is the size with {m.n_heads} KV heads."),
                 (gib / batch, "That is for one sequence."),
-                (gib * 16 / bits, f"{precision} takes {bits // 8} byte{'s' * (bits > 8)} per number."),
+                (gib * 16 / bits, f"{precision} takes {count(bits // 8, 'byte')} per number."),
             ),
         ),
-        f"The factor 2 is for K and V; {precision} takes {bits // 8} byte{'s' * (bits > 8)} per number; 1 GiB = 2³⁰ B.",
+        f"The factor 2 is for K and V; {precision} takes {count(bits // 8, 'byte')} per number; 1 GiB = 2³⁰ B.",
         (
             Equation(
                 2 * L(m) * K(m) * D(m) * s * b * Value(bits // 8, "b", "bytes per number") / Value(2**30), unit="GiB"

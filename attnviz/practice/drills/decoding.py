@@ -23,6 +23,7 @@ from attnviz.cost import (
 from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
 from attnviz.equations import Equation, Value, function, total
 from attnviz.modules import KVCache
+from attnviz.phrases import count
 from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.cost import D, K, L, cache_page, is_plain, plain
 from attnviz.practice.drills.question import Options, Question, kind
@@ -229,7 +230,7 @@ def what_bounds(rng: random.Random) -> Question:
         f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic."
     )
     return Question(
-        f"{m.name} in bf16, {step.weight_bytes / 1e9:.3g} GB of weights, decodes {batch} sequence{'s' * (batch > 1)} "
+        f"{m.name} in bf16, {step.weight_bytes / 1e9:.3g} GB of weights, decodes {count(batch, 'sequence')} "
         f"of {tokens:,} tokens at once, with {step.cache_bytes / 1e9:.3g} GB of cache. One {a.name} reads "
         f"{a.bandwidth / 1e12:.3g} TB/s and computes {a.flops / 1e12:,.0f} TFLOP/s, both at their peak: which limits "
         "the speed of a step?",

@@ -11,6 +11,7 @@ from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import load_presets
 from attnviz.equations import Equation, Value, function
 from attnviz.facts import facts_of
+from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
 from attnviz.practice.drills.ranks import draw
@@ -28,11 +29,6 @@ def published_with(rng: random.Random, wanted: Callable[[ModelConfig], bool]) ->
     found = {id: m for id, m in load_presets().items() if wanted(m)}
     id = draw(rng, found)
     return id, found[id]
-
-
-def kv_heads(m: ModelConfig) -> str:
-    """Return the number of KV heads as text, such as "8 KV heads"."""
-    return f"{m.n_kv_heads} KV head{'s' * (m.n_kv_heads != 1)}"
 
 
 def orders(H: int, K: int) -> tuple[str, str]:
@@ -114,7 +110,7 @@ def name_of_the_attention(rng: random.Random) -> Question:
     wrong = [(other.upper(), explanation) for other, explanation in explanations.items() if other != m.attention]
     return Question(
         f"A layer of {m.name} has {m.n_heads} query heads, and its cache holds the keys and values of "
-        f"{m.n_kv_heads} head{'s' * (m.n_kv_heads != 1)}. What is this type of attention called?",
+        f"{count(m.n_kv_heads, 'head')}. What is this type of attention called?",
         Options(m.attention.upper(), wrong).shuffled(rng),
         explanations[m.attention],
         link=parts_page(id),
@@ -200,8 +196,8 @@ def width_of_a_head(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention != "mla" and m.d_model == m.n_heads * m.head_dim)
     C, H = Value(m.d_model, "C", "d_model"), Value(m.n_heads, "H", "query heads")
     return Question(
-        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {kv_heads(m)}, and the heads' concatenated "
-        "outputs are as wide as d_model. What is head_dim?",
+        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {count(m.n_kv_heads, 'KV head')}, and the heads' "
+        "concatenated outputs are as wide as d_model. What is head_dim?",
         NumberAnswer(
             m.head_dim,
             wrong=known(

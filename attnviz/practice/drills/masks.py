@@ -11,6 +11,7 @@ from torch import Tensor
 from attnviz.equations import Equation, Expression, Value, function, number_text, total
 from attnviz.modules.attention import attend
 from attnviz.modules.masks import attention_mask
+from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
 
@@ -56,7 +57,7 @@ def keys_in_a_window(rng: random.Random) -> Question:
     t = rng.randrange(w + sinks + 1, T)
     found = _row(attention_mask(T, T, causal=True, window=w, n_sinks=sinks), t, T)
     window, first = Value(w, "w", "window"), Value(sinks, "s", "attention-sink tokens")
-    with_sinks = f" and {sinks} attention-sink token{'s' * (sinks != 1)}" if sinks else ""
+    with_sinks = f" and {count(sinks, 'attention-sink token')}" if sinks else ""
     return Question(
         f"A causal sliding window of {w} tokens (including the query){with_sinks}; {T} tokens, counted from 0. How "
         f"many keys may query {t} attend to?",

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 from attnviz import modules
 from attnviz.equations import Equation, Value
-from attnviz.mistakes.runs import n_of
 from attnviz.modules.attention import attend
+from attnviz.phrases import count
 from attnviz.practice.drills.answers import NumberAnswer, OrderAnswer, ShapeAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
 
@@ -57,17 +57,17 @@ def keys_in_gqa(rng: random.Random) -> Question:
         projection = modules.GroupedQueryAttention(H * D, H, K).k_proj
     k = F.linear(_zeros(B, T, H * D), _zeros(*projection.weight.shape)).unflatten(-1, (K, -1)).transpose(1, 2)
     return Question(
-        f"d_model = {H * D}, {H} query heads, {n_of(K, 'KV head')}, {B} texts of {T} tokens. What is the shape of k, "
+        f"d_model = {H * D}, {H} query heads, {count(K, 'KV head')}, {B} texts of {T} tokens. What is the shape of k, "
         "split into heads and with the heads before the tokens?",
         ShapeAnswer(
             tuple(k.shape),
             {
-                (B, H, T, D): f"That is the shape of q; k has only {n_of(K, 'head')}.",
+                (B, H, T, D): f"That is the shape of q; k has only {count(K, 'head')}.",
                 (B, K, T, H * D // K): f"head_dim is d_model / n_heads = {D} for the keys too.",
                 (B, T, K, D): "The heads come before the tokens, so that each head is a matrix.",
             },
         ),
-        f"head_dim is {H * D} / {H} = {D} for both queries and keys; k has {n_of(K, 'head')}: (B, K, T, D).",
+        f"head_dim is {H * D} / {H} = {D} for both queries and keys; k has {count(K, 'head')}: (B, K, T, D).",
         link=STEPS,
     )
 
@@ -146,7 +146,8 @@ def weight_of_k_proj(rng: random.Random) -> Question:
     with torch.device("meta"):
         weight = modules.GroupedQueryAttention(H * D, H, K).k_proj.weight
     return Question(
-        f"d_model = {H * D}, {H} query heads, {n_of(K, 'KV head')}. What is the shape of k_proj.weight (an nn.Linear)?",
+        f"d_model = {H * D}, {H} query heads, {count(K, 'KV head')}. What is the shape of k_proj.weight "
+        "(an nn.Linear)?",
         ShapeAnswer(
             tuple(weight.shape),
             {
@@ -192,7 +193,7 @@ def how_many_scores(rng: random.Random) -> Question:
     n = attend(_zeros(B, H, T, D), _zeros(B, K, T, D), _zeros(B, K, T, D)).weights.numel()
     b, h, t = Value(B, "B", "texts"), Value(H, "H", "query heads"), Value(T, "T", "tokens")
     return Question(
-        f"{B} texts of {T} tokens, {H} query heads, {n_of(K, 'KV head')}, head_dim {D}: how many attention weights "
+        f"{B} texts of {T} tokens, {H} query heads, {count(K, 'KV head')}, head_dim {D}: how many attention weights "
         "does one layer compute without a cache, masked ones included?",
         NumberAnswer(
             n,

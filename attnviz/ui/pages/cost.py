@@ -27,7 +27,7 @@ from attnviz.experiments.measurement import n_threads
 from attnviz.facts import facts_of, published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import escaped
-from attnviz.figures.phrases import count, listed
+from attnviz.phrases import count, listed
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
 from attnviz.ui.components.to_scale import to_scale

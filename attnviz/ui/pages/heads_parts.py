@@ -24,8 +24,8 @@ from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
 from attnviz.figures.numbers import printed
-from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour, kv_scale
+from attnviz.phrases import count, listed
 from attnviz.session.opening import offered, short_name
 from attnviz.session.settings import MAX_PINNED, MODEL_NAMES, MODELS, OWN_THETA
 from attnviz.ui import charts, state

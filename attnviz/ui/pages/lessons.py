@@ -7,7 +7,7 @@ import streamlit as st
 from attnviz.compute import lessons as compute
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 from attnviz.session.lessons import Lesson
 from attnviz.ui import state
 

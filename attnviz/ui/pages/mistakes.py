@@ -9,9 +9,9 @@ import streamlit as st
 from attnviz.compute import mistakes as compute_mistakes
 from attnviz.compute.view import View
 from attnviz.figures import mistakes as figures
-from attnviz.figures.phrases import count
 from attnviz.mistakes import Mistake, Symptom, all_mistakes
 from attnviz.mistakes.runs import format_number
+from attnviz.phrases import count
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import MODEL_NAMES
 from attnviz.ui import charts, state

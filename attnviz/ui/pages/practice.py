@@ -10,7 +10,7 @@ from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 from attnviz.session.pages import PAGES
 from attnviz.ui import state
 from attnviz.ui.pages import practice_attempt as attempts

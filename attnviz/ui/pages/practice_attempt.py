@@ -9,7 +9,7 @@ import streamlit as st
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Question
 from attnviz.figures.drawing import escaped
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
 from attnviz.ui import state
 from attnviz.ui.components.answer_maps import answer_maps

@@ -11,7 +11,7 @@ from attnviz.compute import own_code
 from attnviz.compute import practice as compute
 from attnviz.compute.view import View
 from attnviz.figures.drawing import escaped
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 from attnviz.ui import local, state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.source_walk import packed_walk

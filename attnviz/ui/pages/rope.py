@@ -13,7 +13,7 @@ from attnviz.experiments import rope_equalities
 from attnviz.figures import rope as figures
 from attnviz.figures import rope_rotation, rope_scores
 from attnviz.figures.drawing import escaped
-from attnviz.figures.phrases import count
+from attnviz.phrases import count
 from attnviz.session.settings import OWN_THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components import rope_pair

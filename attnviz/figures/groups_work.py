@@ -1,0 +1,197 @@
+"""Figures of a decode step with each type of attention: its FLOPs, the cache that it reads, the parameters.
+
+The letters of the equations are those of `groups.py`; S tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnviz.config import ModelConfig
+from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
+from attnviz.cost.decode import attention_flops
+from attnviz.equations import Equation, Expression, Value, aligned, function
+from attnviz.figures.drawing import Caption, Drawing, drawn
+from attnviz.figures.groups import (
+    STRONG,
+    cached_bytes,
+    latent_sizes,
+    layers,
+    panel,
+    query_heads,
+    rank,
+    rope_dim,
+    share_text,
+)  # fmt: skip
+from attnviz.figures.phrases import meanings
+from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, base_figure
+from attnviz.phrases import count
+
+
+def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Drawing:
+    """Draw the costs of one decode step at n_tokens for each configuration, as a share of the first one's."""
+    costs = _costs(configs, n_tokens)
+    names, here = [attention_name(c) for c in configs], configs.index(selected)
+    figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
+    styles = (("solid", "circle", PETROL), ("dash", "square", BROWN), ("dot", "diamond", NEUTRAL))
+    for (what, values), (dash, symbol, colour) in zip(costs.items(), styles, strict=True):
+        figure.add_scatter(
+            x=list(range(len(names))), y=[value / values[0] for value in values], name=what, mode="lines+markers",
+            line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+            text=[f"{value:,}" for value in values], hovertemplate="%{y:.1%} (%{text})",
+        )  # fmt: skip
+    figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
+    figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, showgrid=False)
+    figure.update_yaxes(title=f"share of {names[0]}", tickformat=".0%", rangemode="tozero")
+    return drawn(figure, _compared_caption(configs, selected, n_tokens, costs))
+
+
+def _compared_caption(
+    configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int, costs: dict[str, list[int]]
+) -> Caption:
+    """Return title, note and numbers of a decode step with each attention; the panel above is on the selected one."""
+    names, memory = [attention_name(c) for c in configs], costs["cache bytes read"]
+    equation, title = step_cache_bytes(selected, n_tokens), _reads(names, costs, configs.index(selected))
+    return Caption(
+        title=title,
+        note=f"One decode step with each attention, as a share of {names[0]}; the shaded one is selected. The last of "
+        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}."
+        f"{_reads_least(names, memory)}",
+        more=f"{_counted_text(selected)} The equation is the cache that {names[configs.index(selected)]} reads.",
+        alt=f"{title}. " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, memory, strict=True)) + ".",
+        table={"attention": names, **costs},
+        formula=aligned(equation),
+        legend=meanings(equation),
+    )
+
+
+def _reads(names: Sequence[str], costs: dict[str, list[int]], here: int) -> str:
+    """State what the selected attention reads and computes, as shares of the first one's; the first one's bytes."""
+    memory, flops = costs["cache bytes read"], costs["attention FLOPs"]
+    if here == 0:
+        return f"{names[0]} reads {memory[0]:,} B of cache per decode step"
+    return (
+        f"{names[here]} reads {share_text(memory[here] / memory[0])} of {names[0]}'s cache, with "
+        f"{share_text(flops[here] / flops[0])} of {names[0]}'s attention FLOPs"
+    )
+
+
+def _reads_least(names: Sequence[str], memory: Sequence[int]) -> str:
+    """Name the attention that reads the least cache; "" without another to compare it with."""
+    least = memory.index(min(memory))
+    return f" {names[least]} reads the least cache: {share_text(memory[least] / memory[0])}." if len(names) > 1 else ""
+
+
+def _counted_text(c: ModelConfig) -> str:
+    """State which products are counted as attention FLOPs, and what is assumed."""
+    text = "Attention FLOPs are scores and weighted sum; fewer KV heads make the cache, W_k and W_v smaller."
+    if c.attention == "mla":
+        text = (
+            f"MLA is counted in its absorbed form ({latent_sizes(c)}): each head multiplies its query with the cached "
+            f"latent and RoPE key, {c.kv_lora_rank} + {c.qk_rope_head_dim} numbers per key, and sums latents of "
+            f"{c.kv_lora_rank}. The products with W_UK (of the query) and W_UV (of the summed latents), "
+            f"{absorbed_flops(c):,} FLOPs per token, are not included."
+        )
+    return text if c.causal else f"{text} Decoding with a cache needs a causal mask, so one is assumed."
+
+
+def absorbed_flops(c: ModelConfig) -> int:
+    """Return the FLOPs of q·W_UK and of the weighted latents·W_UV of one token in all layers."""
+    return 2 * c.n_layers * c.n_heads * c.kv_lora_rank * (c.qk_nope_head_dim + c.v_head_dim)
+
+
+def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:
+    """Return the selected configuration's costs for the `to_scale` component, as shares of the first one's."""
+    here, rects, labels, longest = configs.index(selected), [], [], 1.0
+    for row, (what, values) in enumerate(_costs(configs, n_tokens).items()):
+        share = values[here] / values[0]
+        hover = f"{attention_name(selected)} {values[here]:,}, {attention_name(configs[0])} {values[0]:,}"
+        rects.append([0, row + 0.15, share, 0.7, NEUTRAL, STRONG, hover])
+        labels += [[0, row + 0.5, "before", what, ""], [share, row + 0.5, "after strong", share_text(share), ""]]
+        longest = max(longest, share)
+    return panel(work_caption(configs, selected, n_tokens), longest, len(rects), rects, labels, row=32)
+
+
+def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Caption:
+    """Return title, note and numbers of a decode step."""
+    costs, here = _costs(configs, n_tokens), configs.index(selected)
+    equations = step_flops(selected, n_tokens), step_cache_bytes(selected, n_tokens)
+    names = [attention_name(c) for c in configs]
+    flops, memory = (share_text(costs[what][here] / costs[what][0]) for what in ("attention FLOPs", "cache bytes read"))
+    title = f"{names[here]}: {flops} of {names[0]}'s attention FLOPs, {memory} of its cache"
+    if here == 0:
+        n_flops, n_bytes = (costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
+        title = f"{names[0]}: {n_flops:,} attention FLOPs and {n_bytes:,} B of cache per decode step"
+    same = equations[0].value == equations[1].value
+    chance = f" Both numbers happen to be {equations[0].value:,}." if same else ""
+    return Caption(
+        title=title,
+        note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
+        f"{_attended_text(selected, n_tokens)}. {_flops_note(selected)}{chance}",
+        alt=f"{title}; {costs['parameters of the model'][here]:,} of "
+        f"{costs['parameters of the model'][0]:,} parameters.",
+        table={"attention": names, **costs},
+        formula=aligned(*equations),
+        line="; ".join(equation.text() for equation in equations),
+        legend=meanings(*equations),
+    )
+
+
+def step_flops(c: ModelConfig, n_tokens: int) -> Equation:
+    """Return the FLOPs of one new token's scores and weighted sum; MLA in its absorbed form, on the latent itself."""
+    if c.attention == "mla":
+        per_key = 2 * query_heads(c) * (2 * rank(c) + rope_dim(c))
+    else:
+        per_key = 4 * query_heads(c) * Value(c.head_dim, "D", "head_dim")
+    return Equation(per_key * _attended(c, n_tokens), unit="FLOPs")
+
+
+def step_cache_bytes(c: ModelConfig, n_tokens: int) -> Equation:
+    """Return the equation of the cache bytes that one new token reads, in float32."""
+    return Equation(cached_bytes(c, _attended(c, n_tokens)), unit="B")
+
+
+def _attended(c: ModelConfig, n_tokens: int) -> Expression:
+    """Return the number of keys that one new token attends to, summed over the layers."""
+    tokens = Value(n_tokens, "S", "tokens, including the new one")
+    if c.sliding_window is None or _all_full(c):
+        return layers(c) * tokens
+    inside: Expression = Value(c.sliding_window, "W", "window")
+    if c.n_sinks:
+        inside = inside + Value(c.n_sinks, "A", "attention-sink tokens")
+    nearest, n_full = function("min", tokens, inside), len(set(c.full_layers))
+    if not n_full:
+        return layers(c) * nearest
+    full = Value(n_full, "F", "layers without a window") * tokens
+    return full + (layers(c) - Value(n_full, "F")) * nearest
+
+
+def _all_full(c: ModelConfig) -> bool:
+    return c.sliding_window is None or len(set(c.full_layers)) == c.n_layers
+
+
+def _attended_text(c: ModelConfig, n_tokens: int) -> str:
+    if c.sliding_window is None or _all_full(c):
+        return f"{count(n_tokens, 'key')} in each layer"
+    n_full, nearest = len(set(c.full_layers)), min(n_tokens, c.sliding_window + c.n_sinks)
+    sinks = f" + {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""
+    inside = f"{count(nearest, 'key')} in each layer (window {c.sliding_window}{sinks})"
+    return inside + (f", to {n_tokens:,} in {count(n_full, 'full layer')}" if n_full else "")
+
+
+def _flops_note(selected: ModelConfig) -> str:
+    """Return the one sentence without which the attention FLOPs would be misread."""
+    if selected.attention == "mla":
+        return (
+            "MLA is counted in its absorbed form, on the latent itself; its products with W_UK and W_UV, "
+            f"{absorbed_flops(selected):,} FLOPs per token, are not included."
+        )
+    return "Query heads that share a key still compute a score each, so fewer KV heads do not lower these FLOPs."
+
+
+def _costs(configs: Sequence[ModelConfig], n_tokens: int) -> dict[str, list[int]]:
+    return {
+        "attention FLOPs": [attention_flops(c, n_tokens) for c in configs],
+        "cache bytes read": [kv_cache_bytes(c, n_tokens, bits=32) for c in configs],
+        "parameters of the model": [count_parameters(c).total for c in configs],
+    }
