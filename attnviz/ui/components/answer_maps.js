@@ -29,7 +29,7 @@ function update(view, bytes) {
   view.swatch.style.background = `rgba(${d.masked.join(",")})`;
   paint(view);
   showReadout(view, null);
-  if (d.title) saveButtons(view.root, () => ({ title: d.title, unsaved: ".read", stage: () => { sharply(view, () => paint(view)); return () => paint(view); } }));
+  if (d.title) saveButtons(view.root, () => ({ title: d.title, unsaved: ".read", stage: () => sharply(view, () => paint(view)) }));
 }
 
 function figure(view, map, i) {
@@ -96,9 +96,8 @@ function paint(view) {
 
 // Square-root colour scale, as on the other pages.
 function shade(view, hue, weight) {
-  const stops = view.d.ramps[view.dark ? "dark" : "light"][hue], at = Math.sqrt(Math.max(0, Math.min(1, weight))) * (stops.length - 1);
-  const n = Math.min(at | 0, stops.length - 2), mixed = [0, 1, 2].map((c) => Math.round(stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c])));
-  return `rgb(${mixed})`;
+  const stops = view.d.ramps[view.dark ? "dark" : "light"][hue];
+  return `rgb(${colourAt(stops, Math.sqrt(Math.max(0, Math.min(1, weight)))).map(Math.round)})`;
 }
 
 function draw(view, found) {

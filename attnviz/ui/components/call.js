@@ -6,6 +6,16 @@ function begun(root) {
   return { signal: call.signal, end: () => call.abort() };
 }
 
+const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
+
+// Appends an element to another: "svg", and whatever is inside one, as SVG.
+function add(parent, tag, attributes = {}, text = "") {
+  const node = document.createElementNS(tag === "svg" ? "http://www.w3.org/2000/svg" : parent.namespaceURI, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== "") node.textContent = text;
+  parent.appendChild(node);
+  return node;
+}
 
 // The height available to a presented drawing, in its own (zoomed) pixels; Infinity outside presentation mode.
 function slideHeight(element) {

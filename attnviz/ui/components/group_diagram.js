@@ -1,15 +1,6 @@
 // Which query head reads which KV head: circles above, boxes below, one line per query head.
 // data: {label, hint?, rows: {queries, kvs, reads, index}, queries: [{name, kv, description, wrong}], kvs: [{name, colour, description}], selected}
 const HINT = `${TOUCH ? "Tap a head" : "Point at a head, or use the arrow keys,"} to see which heads share its keys and values.`;
-const SVG = "http://www.w3.org/2000/svg";
-
-function add(parent, tag, attributes = {}, text = "") {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== "") node.textContent = text;
-  parent.appendChild(node);
-  return node;
-}
 
 // Positions for a given width; a KV head is centred below its share of the row.
 function layout(data, width) {
@@ -52,16 +43,15 @@ function drawKvs(svg, data, at) {
 }
 
 function draw(root, data, width) {
-  const at = layout(data, width);
+  const at = layout(data, width), box = root.querySelector(".gd-picture");
   if (!data.rows.index) at.height = at.bottom + 44;
-  const svg = document.createElementNS(SVG, "svg");
-  for (const [k, v] of Object.entries({ viewBox: `0 0 ${width} ${at.height}`, width, height: at.height, role: "group", "aria-label": data.label })) svg.setAttribute(k, v);
+  box.replaceChildren();
+  const svg = add(box, "svg", { viewBox: `0 0 ${width} ${at.height}`, width, height: at.height, role: "group", "aria-label": data.label });
   add(svg, "text", { x: 0, y: 12, class: "row" }, data.rows.queries);
   add(svg, "text", { x: 0, y: at.index - 24, class: "row" }, data.rows.reads);
   drawLinks(svg, data, at);
   drawQueries(svg, data, at);
   drawKvs(svg, data, at);
-  root.querySelector(".gd-picture").replaceChildren(svg);
   root.querySelector(".gd-kvs").textContent = data.rows.kvs;
   root.querySelector(".gd-index").textContent = data.rows.index;
 }

@@ -26,14 +26,7 @@ function update(view, d) {
   view.path.setAttribute("aria-label", d.alt);
   showReadout(view, null); // the bars are painted when they are in sight
   view.paint();
-  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".readout, i[hidden]", stage: () => staged(view) }));
-}
-
-// For saving: sharp at twice the size.
-function staged(view) {
-  const paintAgain = () => paintPath(view);
-  sharply(view, paintAgain);
-  return paintAgain;
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".readout, i[hidden]", stage: () => sharply(view, () => paintPath(view)) }));
 }
 
 function paint(view) {

@@ -56,14 +56,7 @@ function update(view, bytes) {
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, wherever it was chosen
   showReadout(view, null); // the map is painted when it is in sight
   view.paint();
-  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, i[hidden]", stage: () => staged(view) }));
-}
-
-// For saving: sharp at twice the size.
-function staged(view) {
-  const paintAgain = () => paintMap(view);
-  sharply(view, paintAgain);
-  return paintAgain;
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, i[hidden]", stage: () => sharply(view, () => paintMap(view)) }));
 }
 
 function offer({ d, query, key }) {

@@ -10,7 +10,7 @@ from attnviz.ui.components.events import on_event
 
 HTML = '<ol class="ol" aria-label="Lines to put in order"></ol>\n'
 
-_mount = declared("order_lines", HTML, "packed_weights")
+_mount = declared("order_lines", HTML)
 
 
 def order_lines(lines: Sequence[str], *, key: str, on_order: Callable[[list[int]], None]) -> None:

@@ -1,7 +1,5 @@
 // Shared by the components that show weights: decoding of the payload, colours, labels and printed numbers.
 
-const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
-
 const short = (label, most = 24) => ([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
 
 const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }; // rows down, columns right
@@ -42,13 +40,16 @@ function sumOf(colour) {
   return r + g + b;
 }
 
+// The colour [r, g, b] at a share of the way along a ramp, unrounded.
+function colourAt(stops, share) {
+  const at = share * (stops.length - 1), n = Math.min(at | 0, stops.length - 2);
+  return [0, 1, 2].map((c) => stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c]));
+}
+
 // Colour table for every possible cell; `along` maps a weight to its position on the ramp.
 function colours(stops, masked, steps, along = Math.sqrt) {
   const shades = new Uint8ClampedArray(4 * 257);
-  for (let i = 0; i < 256; i++) {
-    const at = (i / 255) * (stops.length - 1), n = Math.min(at | 0, stops.length - 2);
-    for (let c = 0; c < 4; c++) shades[4 * i + c] = c < 3 ? stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c]) : 255;
-  }
+  for (let i = 0; i < 256; i++) shades.set([...colourAt(stops, i / 255), 255], 4 * i);
   shades.set([...masked.slice(0, 3), masked[3] * 255], 4 * 256);
   const shade = new Uint32Array(shades.buffer), table = new Uint32Array(steps + 2).fill(shade[256]);
   for (let i = 0; i <= steps; i++) table[i] = shade[Math.round(255 * along(i / steps))];
@@ -68,11 +69,12 @@ function painter(element, paint) {
 
 const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1) * zoomOf(view.root);
 
-// Repaints for saving, with at least two device pixels per CSS pixel.
+// Repaints for saving, with at least two device pixels per CSS pixel; returns what paints as before.
 function sharply(view, paint) {
   view.ratio = Math.max(2, window.devicePixelRatio || 1);
   paint();
   view.ratio = undefined;
+  return paint;
 }
 
 // Clears the canvas and sets its size in device pixels, with `ratio` of them per CSS pixel.

@@ -11,19 +11,19 @@ function drawDots(svg, data, frequency) {
       const angle = m * frequency;
       d += `M${(RADIUS * Math.cos(angle)).toFixed(1)} ${(-RADIUS * Math.sin(angle)).toFixed(1)}h.01`;
     }
-    add(svg, "svg:path", { class: "dots", d, opacity: 0.25 + 0.75 * (s + 1) / shades });
+    add(svg, "path", { class: "dots", d, opacity: 0.25 + 0.75 * (s + 1) / shades });
   }
 }
 
 function drawClock(list, data, pair) {
   const clock = add(list, "button", { type: "button", role: "radio", "data-pair": pair });
-  const svg = add(clock, "svg:svg", { viewBox: "-56 -56 112 112", "aria-hidden": "true" });
-  add(svg, "svg:circle", { class: "face", r: RADIUS });
-  add(svg, "svg:path", { class: "face", d: `M${-RADIUS} 0H${RADIUS}M0 ${-RADIUS}V${RADIUS}` });
+  const svg = add(clock, "svg", { viewBox: "-56 -56 112 112", "aria-hidden": "true" });
+  add(svg, "circle", { class: "face", r: RADIUS });
+  add(svg, "path", { class: "face", d: `M${-RADIUS} 0H${RADIUS}M0 ${-RADIUS}V${RADIUS}` });
   drawDots(svg, data, data.frequencies[pair]);
-  const hand = add(svg, "svg:g", { class: "hand" });
-  add(hand, "svg:line", { x2: RADIUS });
-  add(hand, "svg:circle", { cx: RADIUS, r: 6 });
+  const hand = add(svg, "g", { class: "hand" });
+  add(hand, "line", { x2: RADIUS });
+  add(hand, "circle", { cx: RADIUS, r: 6 });
   add(clock, "b", {}, `pair ${pair}`);
   add(clock, "span", {}, `${number(degrees(data.frequencies[pair]))}°`);
 }

@@ -33,24 +33,24 @@ function rows(data, seen) {
 function drawPlane(root, data) {
   const plane = root.querySelector(".rp-plane");
   plane.replaceChildren();
-  const svg = add(plane, "svg:svg", { viewBox: "-142 -124 284 248", "aria-hidden": "true" });
+  const svg = add(plane, "svg", { viewBox: "-142 -124 284 248", "aria-hidden": "true" });
   const lengths = [data.q, data.k].map((pairs) => Math.hypot(...pairs[data.pair])), scale = EDGE / (Math.max(...lengths) || 1);
-  add(svg, "svg:path", { class: "face", d: "M-118 0H118M0 -106V118" });
-  for (const length of lengths) add(svg, "svg:circle", { class: "face", r: length * scale });
-  add(svg, "svg:text", { class: "axis", x: 140, y: 17, "text-anchor": "end" }, `dim ${data.dimensions[0]}`);
-  add(svg, "svg:text", { class: "axis", x: -9, y: -109, "text-anchor": "end" }, `dim ${data.dimensions[1]}`);
-  add(svg, "svg:path", { class: "between" });
+  add(svg, "path", { class: "face", d: "M-118 0H118M0 -106V118" });
+  for (const length of lengths) add(svg, "circle", { class: "face", r: length * scale });
+  add(svg, "text", { class: "axis", x: 140, y: 17, "text-anchor": "end" }, `dim ${data.dimensions[0]}`);
+  add(svg, "text", { class: "axis", x: -9, y: -109, "text-anchor": "end" }, `dim ${data.dimensions[1]}`);
+  add(svg, "path", { class: "between" });
   ["q", "k"].forEach((name, i) => {
     for (const state of ["before", "after"]) drawArrow(svg, `arrow ${name} ${state}`, Math.max(LEAST, lengths[i] * scale));
-    add(svg, "svg:text", { class: `name ${name}` }, name);
+    add(svg, "text", { class: `name ${name}` }, name);
   });
   return { scale };
 }
 
 function drawArrow(svg, name, length) {
-  const arrow = add(svg, "svg:g", { class: name }), tip = Math.min(10, length / 2);
-  add(arrow, "svg:path", { d: `M0 0H${length}` });
-  if (name.endsWith("after")) add(arrow, "svg:path", { d: `M${length - tip} ${-tip * 0.55}L${length} 0L${length - tip} ${tip * 0.55}` });
+  const arrow = add(svg, "g", { class: name }), tip = Math.min(10, length / 2);
+  add(arrow, "path", { d: `M0 0H${length}` });
+  if (name.endsWith("after")) add(arrow, "path", { d: `M${length - tip} ${-tip * 0.55}L${length} 0L${length - tip} ${tip * 0.55}` });
 }
 
 function turnArrow(root, name, state, [x, y]) {

@@ -1,16 +1,7 @@
-// Shared by the RoPE components: SVG helpers, number formats, and playback of a position. state: {position, shown, playing}.
-const SVG = "http://www.w3.org/2000/svg";
+// Shared by the RoPE components: number formats, and playback of a position. state: {position, shown, playing}.
 const number = (x, digits = 3) => x.toLocaleString("en", { maximumSignificantDigits: digits });
 const signed = (x, decimals) => x.toFixed(decimals).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
 const degrees = (radians) => radians * 180 / Math.PI;
-
-function add(parent, tag, attributes = {}, text = "") {
-  const node = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== "") node.textContent = text;
-  parent.appendChild(node);
-  return node;
-}
 
 // Animates from 0 to `last` in a loop; with prefers-reduced-motion, in integer steps, one per second. Pausing stops at an
 // integer position.

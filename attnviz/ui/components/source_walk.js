@@ -25,10 +25,10 @@ function create(root) {
   view.jump.onchange = () => go(view, +view.jump.value);
   root.querySelectorAll("[data-go]").forEach((button) => (button.onclick = () => act(view, button.dataset.go)));
   root.onkeydown = (e) => key(view, e);
-  view.canvas.onpointermove = hovering((e) => point(view, cellAt(view, e)));
+  view.canvas.onpointermove = hovering((e) => point(view, mainCell(view, e)));
   view.canvas.onpointerleave = hovering(() => point(view, null));
-  fingers(view.canvas, (e) => point(view, cellAt(view, e)));
-  view.canvas.onclick = (e) => choose(view, cellAt(view, e));
+  fingers(view.canvas, (e) => point(view, mainCell(view, e)));
+  view.canvas.onclick = (e) => choose(view, mainCell(view, e));
   new ResizeObserver(() => requestAnimationFrame(() => view.d && paint(view))).observe(view.main);
   new ResizeObserver(() => requestAnimationFrame(() => fit(view))).observe(view.way);
   new ResizeObserver(() => toLine(view)).observe(view.source); // it is lower while presenting
@@ -342,9 +342,11 @@ function paintBars(view, shown) {
 
 // ---- hover
 
-function cellAt(view, e) {
-  const { label, top, wide, high } = view.canvas.geometry, box = view.canvas.getBoundingClientRect(), p = view.d.pictures[shownOf(view).picture];
-  const zoom = zoomOf(view.canvas), column = Math.floor(((e.clientX - box.left) / zoom - label) / wide), row = Math.floor(((e.clientY - box.top) / zoom - top) / high);
+const mainCell = (view, e) => cellAt(view.canvas, view.d.pictures[shownOf(view).picture], e);
+
+function cellAt(canvas, p, e) {
+  const { label, top, wide, high } = canvas.geometry, box = canvas.getBoundingClientRect();
+  const zoom = zoomOf(canvas), column = Math.floor(((e.clientX - box.left) / zoom - label) / wide), row = Math.floor(((e.clientY - box.top) / zoom - top) / high);
   return row >= 0 && column >= 0 && row < p.size[0] && column < p.size[1] ? [row, column] : null;
 }
 
@@ -367,10 +369,12 @@ const written = (x, truth) => {
   return (Number.isInteger(x) ? String(x) : size >= 0.01 ? x.toFixed(4) : String(+x.toPrecision(4))).replace("-", "−");
 };
 
+const entry = (view, p, cell) => `${place(view, p, cell)}: ${written(view.d.numbers[p.start + cell[0] * p.size[1] + cell[1]], p.truth)}`;
+
 function point(view, cell) {
   const shown = shownOf(view), p = view.d.pictures[shown.picture], [n, m] = p.size, [N, M] = p.whole;
   if (cell) {
-    view.read.textContent = `${place(view, p, cell)}: ${written(view.d.numbers[p.start + cell[0] * m + cell[1]], p.truth)}`;
+    view.read.textContent = entry(view, p, cell);
     return;
   }
   const part = n < N || m < M ? ` Rows ${p.first[0]} to ${p.first[0] + n - 1} of ${N}, columns ${p.first[1]} to ${p.first[1] + m - 1} of ${M} are drawn.` : "";
@@ -381,10 +385,8 @@ function point(view, cell) {
 }
 
 function pointSource(view, from, canvas, e) {
-  const p = view.d.pictures[from.picture], { label, top, wide, high } = canvas.geometry, box = canvas.getBoundingClientRect();
-  const zoom = zoomOf(canvas), row = Math.floor(((e.clientY - box.top) / zoom - top) / high), column = Math.floor(((e.clientX - box.left) / zoom - label) / wide);
-  if (row < 0 || column < 0 || row >= p.size[0] || column >= p.size[1]) return;
-  view.read.textContent = `${from.name}, ${place(view, p, [row, column])}: ${written(view.d.numbers[p.start + row * p.size[1] + column], p.truth)}`;
+  const p = view.d.pictures[from.picture], cell = cellAt(canvas, p, e);
+  if (cell) view.read.textContent = `${from.name}, ${entry(view, p, cell)}`;
 }
 
 function choose(view, cell) {

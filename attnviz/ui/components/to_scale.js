@@ -1,14 +1,11 @@
 // Rectangles to scale. A panel: {title, note, alt, line, legend, width, height, row, rects: [[x, y, width, height, colour, opacity, description]],
 // labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
-const SVG = "http://www.w3.org/2000/svg";
 
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".ts"), { panels, legend } = JSON.parse(new TextDecoder().decode(data));
   root.replaceChildren(...panels.map(panel));
   saveButtons(root, () => ({ title: "", legend }));
 }
-
-const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 
 function panel(p) {
   const section = el("section", p.row ? "rows" : "square"), picture = el("div", "picture");
@@ -18,24 +15,17 @@ function panel(p) {
   picture.style.marginLeft = before.length ? `${0.52 * Math.max(...before) + 1.2}em` : "";
   if (p.row) picture.style.height = `${p.row * p.height}px`;
   else picture.style.aspectRatio = `${p.width} / ${p.height}`;
-  picture.append(drawn(p), ...p.labels.map((each) => label(p, each)));
+  draw(picture, p);
+  picture.append(...p.labels.map((each) => label(p, each)));
   section.append(el("h2", "", p.title), el("p", "", p.note), picture, el("p", "line", p.line));
   if (p.legend) section.append(el("p", "letters", p.legend));
   return section;
 }
 
-function drawn(p) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", `0 0 ${p.width} ${p.height}`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  for (const [x, y, width, height, fill, opacity, description] of p.rects) {
-    const rect = document.createElementNS(SVG, "rect"), title = document.createElementNS(SVG, "title");
-    for (const [name, value] of Object.entries({ x, y, width, height, fill, opacity })) rect.setAttribute(name, value);
-    title.textContent = description;
-    rect.append(title);
-    svg.append(rect);
-  }
-  return svg;
+function draw(picture, p) {
+  const svg = add(picture, "svg", { viewBox: `0 0 ${p.width} ${p.height}`, preserveAspectRatio: "none" });
+  for (const [x, y, width, height, fill, opacity, description] of p.rects)
+    add(add(svg, "rect", { x, y, width, height, fill, opacity }), "title", {}, description);
 }
 
 function label(p, [x, y, where, text, below]) {
