@@ -1,7 +1,7 @@
 // Walk through the source that ran, line by line. Stepping, playing, jumping and hover are handled here; another entry is
-// requested from the server, which has the whole tensors. Pictures are canvases: rows down, columns to the right.
+// requested from the server, which has the whole tensors.
 
-const GAP = 2, SEND_AFTER = 300; // pixels between bars; milliseconds of debounce for the step sent to the server
+const SEND_AFTER = 300; // milliseconds of debounce for the step sent to the server
 const PLAY = 1100; // milliseconds per line while playing
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -142,6 +142,14 @@ async function copy(view, call) {
   view.read.textContent = `Copied ${call.function} of ${call.file}.`;
 }
 
+function jumps(view) {
+  const { d } = view;
+  view.jump.replaceChildren(...d.calls.flatMap((call) => {
+    if (!call.stops.length) return [];
+    return [Object.assign(el("option", "", call.path.join(" › ")), { value: call.stops[0] })];
+  }));
+}
+
 // ---- one line
 
 function show(view) {
@@ -256,90 +264,6 @@ function picture(view) {
   saveButtons(view.root, () => ({ title: `${shown.slice} ${shown.shape}`, legend: p.hue < 0 ? [] : [[d.marks[p.hue], `KV ${p.hue}`]], unsaved: ".tools, .way, .read" }));
 }
 
-// ---- pictures
-
-function paint(view) {
-  const shown = shownOf(view), { d } = view;
-  if (!view.main.clientWidth) return;
-  const p = d.pictures[shown.picture];
-  draw(view, view.canvas, p, shown.at[0] - p.first[0], shown.at[1] - p.first[1], view.main.clientWidth, 350, true);
-  [...view.from.querySelectorAll("canvas")].forEach((canvas, i) => {
-    const from = shown.sources[i], q = d.pictures[from.picture], used = from.used;
-    const at = used?.map((x, axis) => (x === null ? null : x - q.first[axis]));
-    draw(view, canvas, q, at ? at[0] : undefined, at ? at[1] : undefined, view.from.clientWidth, 120, false);
-  });
-  paintBars(view, shown);
-}
-
-// row, column: the marked entry; null for a whole axis, undefined for none.
-function draw(view, canvas, p, row, column, width, height, large) {
-  const [n, m] = p.size, label = large && p.tokens[0] ? 74 : large ? 26 : 0, top = large ? 16 : 0;
-  const most = large ? 26 : 9, wide = Math.max(2, Math.min(most, (width - label) / m)), high = Math.max(2, Math.min(most, height / n, large ? 26 : 9));
-  const W = label + wide * m, H = top + high * n, ratio = ratioOf(view);
-  Object.assign(canvas, { width: Math.ceil(W * ratio), height: Math.ceil(H * ratio), geometry: { label, top, wide, high } });
-  Object.assign(canvas.style, { width: `${W}px`, height: `${H}px` });
-  const pen = canvas.getContext("2d"), colour = colourOf(view, p);
-  pen.scale(ratio, ratio);
-  for (let r = 0; r < n; r++)
-    for (let c = 0; c < m; c++) {
-      pen.fillStyle = colour(view.d.numbers[p.start + r * m + c]);
-      const x = label + c * wide, y = top + r * high;
-      pen.fillRect(x, y, Math.ceil(x + wide) - x, Math.ceil(y + high) - y);
-    }
-  const ink = getComputedStyle(view.root).color;
-  if (large) labels(view, pen, p, { label, top, wide, high }, ink, row, column);
-  pen.strokeStyle = ink;
-  pen.lineWidth = large ? 1.5 : 1;
-  if (row !== undefined && row !== null && (large || column === null)) pen.strokeRect(label, top + row * high, wide * m, high);
-  if (column !== undefined && column !== null && (large || row === null)) pen.strokeRect(label + column * wide, top, wide, high * n);
-  if (!large && row != null && column != null) pen.strokeRect(column * wide - 1, row * high - 1, wide + 2, high + 2);
-}
-
-function labels(view, pen, p, { label, top, wide, high }, ink, row, column) {
-  pen.fillStyle = ink;
-  pen.font = `12px ${getComputedStyle(view.root).fontFamily}`;
-  pen.textBaseline = "middle";
-  const every = (size, room) => Math.max(1, Math.ceil(room / size));
-  const write = (text, x, y, most) => pen.fillText(text, x, y, most);
-  pen.textAlign = "right";
-  for (let r = 0; r < p.size[0]; r += every(high, 13)) {
-    const i = r + p.first[0];
-    if (Math.abs(r - row) * high < 13 && r !== row) continue;
-    write(p.tokens[0] ? `${short(nameOf(view, p, 0, i), 7)} ${i + p.text[0]}` : i, label - 4, top + (r + 0.5) * high, label - 6);
-  }
-  if (row >= 0) write(p.tokens[0] ? `${short(nameOf(view, p, 0, row + p.first[0]), 7)} ${row + p.first[0] + p.text[0]}` : row + p.first[0], label - 4, top + (row + 0.5) * high, label - 6);
-  pen.textAlign = "center";
-  for (let c = 0; c < p.size[1]; c += every(wide, 26)) if (!(Math.abs(c - column) * wide < 26) || c === column) write(c + p.first[1], label + (c + 0.5) * wide, 8);
-  if (column >= 0) write(column + p.first[1], label + (column + 0.5) * wide, 8);
-}
-
-// Sequential colours without negative numbers, otherwise diverging around 0; grey for masked.
-function colourOf(view, p) {
-  const ramps = view.d.ramps[view.dark ? "dark" : "light"].at(p.hue), masked = `rgba(${view.d.masked.join(",")})`, table = new Map();
-  return (x) => {
-    if (!Number.isFinite(x) || (p.truth && !x)) return masked;
-    const step = Math.round((16 * Math.sqrt(Math.abs(x) / (p.top || 1)))) * Math.sign(x);
-    if (!table.has(step)) table.set(step, `rgb(${ramps[step < 0 ? 0 : 1][Math.abs(step)].join(",")})`);
-    return table.get(step);
-  };
-}
-
-function paintBars(view, shown) {
-  const canvas = view.bars, ratio = ratioOf(view), n = shown.bars.length;
-  if (!n) return;
-  const width = Math.min(view.main.clientWidth, 26 * n), height = 90, top = Math.max(...shown.bars.map(Math.abs)) || 1;
-  Object.assign(canvas, { width: width * ratio, height: height * ratio });
-  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-  const pen = canvas.getContext("2d"), p = view.d.pictures[shown.picture], ramps = view.d.ramps[view.dark ? "dark" : "light"].at(p.hue);
-  pen.scale(ratio, ratio);
-  const low = Math.min(0, ...shown.bars) / top, zero = height * (1 / (1 - low));
-  shown.bars.forEach((bar, i) => {
-    pen.fillStyle = `rgb(${ramps[bar < 0 ? 0 : 1][12].join(",")})`;
-    const size = (bar / top) * zero;
-    pen.fillRect((i * width) / n + GAP / 2, zero - Math.max(0, size), Math.max(1, width / n - GAP), Math.max(0.5, Math.abs(size)));
-  });
-}
-
 // ---- hover
 
 const mainCell = (view, e) => cellAt(view.canvas, view.d.pictures[shownOf(view).picture], e);
@@ -402,75 +326,4 @@ function moved(view, [down, right]) {
   const shown = shownOf(view), p = view.d.pictures[shown.picture];
   const row = shown.at[0] - p.first[0] + down, column = shown.at[1] - p.first[1] + right;
   if (row >= 0 && column >= 0 && row < p.size[0] && column < p.size[1]) choose(view, [row, column]);
-}
-
-// ---- the whole run: a column per line, a row per call depth
-
-function way(view) {
-  const { d } = view, n = d.stops.length, depth = (i) => (d.calls[i].parent < 0 ? 0 : depth(d.calls[i].parent) + 1);
-  const span = (i) => {
-    const inside = d.stops.flatMap((stop, k) => (within(d, stop.call, i) ? [k] : []));
-    return inside.length ? [inside[0], inside.at(-1) + 1] : null;
-  };
-  const boxes = d.calls.flatMap((call, i) => {
-    const at = span(i);
-    if (!at) return [];
-    const box = named(call.name);
-    Object.assign(box, { type: "button", tabIndex: -1, title: `${call.path.join(" › ")}: ${at[1] - at[0]} lines`, onclick: () => { pause(view); go(view, call.stops[0] ?? at[0]); } });
-    box.dataset.call = i;
-    box.style.gridArea = `${depth(i) + 1} / ${at[0] + 1} / auto / ${at[1] + 1}`;
-    return [box];
-  });
-  d.stops.forEach((stop, n) => {
-    if (!stop.skipped) return; // a block of another layer
-    const box = named(stop.skipped);
-    Object.assign(box, { type: "button", tabIndex: -1, title: `${stop.skipped}: not recorded`, onclick: () => { pause(view); go(view, n); } });
-    box.style.gridArea = `${depth(stop.call) + 2} / ${n + 1}`;
-    boxes.push(box);
-  });
-  const deepest = 1 + Math.max(...d.calls.map((_, i) => depth(i)));
-  const ticks = d.stops.map((stop, i) => {
-    const tick = el("button", "tick");
-    Object.assign(tick, { type: "button", tabIndex: -1, title: `${d.calls[stop.call].name}, line ${stop.lines[0]}: ${stop.shown.at(-1).name}`, onclick: () => { pause(view); go(view, i); } });
-    tick.dataset.stop = i;
-    tick.style.gridArea = `${deepest + 1} / ${i + 1}`;
-    return tick;
-  });
-  view.root.style.setProperty("--calls", deepest + 1); // rows of the whole run, the lines' included
-  view.way.style.gridTemplateColumns = `repeat(${n}, minmax(0, 1fr))`;
-  view.way.replaceChildren(...boxes, ...ticks);
-  fit(view);
-}
-
-// A call's box. Its whole name is read aloud and in its title, since the written one may be shorter.
-function named(name) {
-  const box = el("button", "call", name);
-  box.setAttribute("aria-label", name);
-  return box;
-}
-
-// Writes each name as far as it fits: the whole, else the number at its end ("blocks.2": 2), else nothing. A name cut
-// off ("b…") would be the same for all blocks.
-function fit({ way }) {
-  const boxes = [...way.querySelectorAll(".call")], name = (box) => box.getAttribute("aria-label");
-  const shorten = (write) => {
-    const cut = boxes.filter((box) => box.scrollWidth > box.clientWidth); // all are measured before one is written
-    cut.forEach((box) => (box.textContent = write(box)));
-  };
-  boxes.forEach((box) => (box.textContent = name(box)));
-  shorten((box) => name(box).match(/\d*$/)[0]);
-  shorten(() => "");
-}
-
-// The token of a row or column, of the text or, for a column over the vocabulary, of the vocabulary.
-const nameOf = (view, p, axis, i) => (p.tokens[axis] ? view.d.labels[i + p.text[axis]] ?? "" : (axis && p.names[i - p.first[1]]) || "");
-
-const within = (d, call, outer) => call === outer || (d.calls[call].parent >= 0 && within(d, d.calls[call].parent, outer));
-
-function jumps(view) {
-  const { d } = view;
-  view.jump.replaceChildren(...d.calls.flatMap((call) => {
-    if (!call.stops.length) return [];
-    return [Object.assign(el("option", "", call.path.join(" › ")), { value: call.stops[0] })];
-  }));
 }
