@@ -11,6 +11,7 @@ import numpy as np
 from attnviz.analysis.groups import Difference, paired_difference
 from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Value
+from attnviz.figures.chart import Chart
 from attnviz.figures.decode import NAMES, quartiles, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import signed
@@ -357,10 +358,44 @@ COUNTED = (
 
 def roofline(found: Roofline) -> Drawing:
     """Draw the FLOP/s of prefill and of a decode step by FLOPs per byte read, under this machine's roofline."""
+    prefill, one = found.phases
     peak, stream = found.flops.median, found.nbytes.median
-    ridge = peak / stream
     intensity = [phase.flops / phase.bytes_read for phase in found.phases]
     speed = [phase.seconds.per_second(phase.flops) for phase in found.phases]
+    equation = Equation(
+        Value(one.flops, "F", "FLOPs of a decode step") / Value(one.bytes_read, "B", "bytes it reads"), digits=2
+    )
+    per_token = 1e3 * prefill.seconds.median / prefill.n_tokens
+    measured = [phase.seconds for phase in found.phases]
+    reached = [each.median / min(peak, stream * at) for each, at in zip(speed, intensity, strict=True)]
+    return Drawing(
+        _roofline_chart(found, intensity, speed),
+        title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
+        note=f"Prefill reads the weights once for {count(prefill.n_tokens, 'token')}, the prompt and all written ones: "
+        f"{per_token:.3f} ms per token. A decode step reads them for one: {1e3 * one.seconds.median:.2f} ms. The roof "
+        f"is a bound: prefill reaches {reached[0]:.0%} of it and the decode step {reached[1]:.0%}; starting many small "
+        "operations takes time too.",
+        more=f"Measured on this machine, one thread: medians of {one.seconds.n_runs} runs; error bars: quartiles. The "
+        f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
+        f"copy. Prefill: {quartiles(prefill.seconds)}; decode step: {quartiles(one.seconds)}."
+        f"{unsteady((*measured, found.flops, found.nbytes))}",
+        alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
+        f"{peak / stream:.1f}.",
+        table={
+            "phase": [phase.name for phase in found.phases], "tokens": [phase.n_tokens for phase in found.phases],
+            "FLOPs": [phase.flops for phase in found.phases],
+            "bytes read": [phase.bytes_read for phase in found.phases],
+            "FLOPs per byte": [round(i, 2) for i in intensity],
+            "share of the roof": [f"{share:.0%}" for share in reached], **time_columns(measured),
+        },
+        formula=equation.tex(), legend=f"{meanings(equation)} {COUNTED}",
+    )  # fmt: skip
+
+
+def _roofline_chart(found: Roofline, intensity: list[float], speed: list[Spread]) -> Chart:
+    """Return the roof, and a point per phase at its FLOPs per byte and its FLOP/s."""
+    peak, stream = found.flops.median, found.nbytes.median
+    ridge = peak / stream
     x = [min(*intensity, ridge) / 4, ridge, max(*intensity, ridge) * 4]
     y = [min(peak, stream * i) for i in x]
     figure = base_figure(360, showlegend=False)
@@ -382,41 +417,14 @@ def roofline(found: Roofline) -> Drawing:
             "arrayminus": [each.median - each.low for each in speed], "color": PETROL, "thickness": 2,
         },
     )  # fmt: skip
+    lowest = min(y[0], *(each.low for each in speed))
     figure.update_layout(
         xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}, **_log_ticks(x[0], x[2])},
         yaxis={"type": "log", "title": {"text": "FLOP/s"}, "tickformat": "~s", "showgrid": False,  # labels stand there
-               "tickvals": _log_ticks(min(y[0], *(each.low for each in speed)), peak)["tickvals"],
-               "range": [math.log10(min(y[0], *(each.low for each in speed)) / 2), math.log10(peak * 2)]},
+               "tickvals": _log_ticks(lowest, peak)["tickvals"],
+               "range": [math.log10(lowest / 2), math.log10(peak * 2)]},
     )  # fmt: skip
-    prefill, one = found.phases
-    equation = Equation(
-        Value(one.flops, "F", "FLOPs of a decode step") / Value(one.bytes_read, "B", "bytes it reads"), digits=2
-    )
-    per_token = 1e3 * prefill.seconds.median / prefill.n_tokens
-    measured = [phase.seconds for phase in found.phases]
-    reached = [each.median / min(peak, stream * at) for each, at in zip(speed, intensity, strict=True)]
-    return Drawing(
-        figure,
-        title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
-        note=f"Prefill reads the weights once for {count(prefill.n_tokens, 'token')}, the prompt and all written ones: "
-        f"{per_token:.3f} ms per token. A decode step reads them for one: {1e3 * one.seconds.median:.2f} ms. The roof "
-        f"is a bound: prefill reaches {reached[0]:.0%} of it and the decode step {reached[1]:.0%}; starting many small "
-        "operations takes time too.",
-        more=f"Measured on this machine, one thread: medians of {one.seconds.n_runs} runs; error bars: quartiles. The "
-        f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
-        f"copy. Prefill: {quartiles(prefill.seconds)}; decode step: {quartiles(one.seconds)}."
-        f"{unsteady((*measured, found.flops, found.nbytes))}",
-        alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
-        f"{ridge:.1f}.",
-        table={
-            "phase": [phase.name for phase in found.phases], "tokens": [phase.n_tokens for phase in found.phases],
-            "FLOPs": [phase.flops for phase in found.phases],
-            "bytes read": [phase.bytes_read for phase in found.phases],
-            "FLOPs per byte": [round(i, 2) for i in intensity],
-            "share of the roof": [f"{share:.0%}" for share in reached], **time_columns(measured),
-        },
-        formula=equation.tex(), legend=f"{meanings(equation)} {COUNTED}",
-    )  # fmt: skip
+    return figure
 
 
 def _rate(each: Spread) -> str:

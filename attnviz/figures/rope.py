@@ -92,6 +92,37 @@ def frequency_value(pair: int, n_pairs: int, theta: float) -> Value:
 def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta: float) -> Drawing:
     """Draw each pair's tokens per turn as a bar, with this text and the training context marked."""
     lengths, n = wavelengths_of(frequencies), len(frequencies)
+    n_turning = int((lengths <= n_tokens - 1).sum())
+    fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
+    title = f"{n_turning} of {count(n, 'pair')} complete a turn in this text"
+    if context:
+        title += f", {(lengths <= context - 1).sum()} in {context:,} tokens as in training"
+    text_steps = count(n_tokens - 1, "step")
+    slowest_turns = three_digits(math.degrees((n_tokens - 1) * frequencies[-1]))
+    pair = max(n_turning - 1, 0)
+    equations = frequency(pair, n, theta), wavelength(pair, n, theta), turns_within(pair, n, theta, n_tokens)
+    return Drawing(
+        _wavelength_bars(lengths, n_tokens, context),
+        title=title,
+        note="One bar per pair of dimensions: its tokens per full turn, on a log axis. Strong colour: at least one "
+        f"turn over the {text_steps} from the first to the last token. The slowest pair rotates by {slowest_turns}° "
+        "over them.",
+        alt=f"{title}. The fastest pair needs {fastest} tokens per turn, the slowest {slowest}.",
+        table={
+            "pair": list(range(n)),
+            "radians per token": frequencies.tolist(),
+            "degrees per token": np.degrees(frequencies).tolist(),
+            "tokens per turn": lengths.tolist(),
+            "turns in this text": turns(frequencies, n_tokens).tolist(),
+        },
+        formula=aligned(*equations),
+        legend=meanings(*equations),
+    )
+
+
+def _wavelength_bars(lengths: NDArray, n_tokens: int, context: int | None) -> Chart:
+    """Return a bar per pair, with a line at this text's tokens and at those of the training context."""
+    n = len(lengths)
     inside, named = lengths <= n_tokens - 1, n <= 16
     numbers = [f" {three_digits(length)}" for length in lengths]
     margin = {"l": 8, "r": 8, "t": 44, "b": 8}
@@ -117,31 +148,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens per turn", tickformat=",")
     rows = {"range": [n - 0.5, -0.5], "dtick": 1 if n <= 32 else 8}
     figure.update_yaxes(**rows, title="pair", showgrid=False, zeroline=False)
-    fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
-    title = f"{inside.sum()} of {count(n, 'pair')} complete a turn in this text"
-    if context:
-        title += f", {(lengths <= context - 1).sum()} in {context:,} tokens as in training"
-    text_steps = count(n_tokens - 1, "step")
-    slowest_turns = three_digits(math.degrees((n_tokens - 1) * frequencies[-1]))
-    pair = max(int(inside.sum()) - 1, 0)
-    equations = frequency(pair, n, theta), wavelength(pair, n, theta), turns_within(pair, n, theta, n_tokens)
-    return Drawing(
-        figure,
-        title=title,
-        note="One bar per pair of dimensions: its tokens per full turn, on a log axis. Strong colour: at least one "
-        f"turn over the {text_steps} from the first to the last token. The slowest pair rotates by {slowest_turns}° "
-        "over them.",
-        alt=f"{title}. The fastest pair needs {fastest} tokens per turn, the slowest {slowest}.",
-        table={
-            "pair": list(range(n)),
-            "radians per token": frequencies.tolist(),
-            "degrees per token": np.degrees(frequencies).tolist(),
-            "tokens per turn": lengths.tolist(),
-            "turns in this text": turns(frequencies, n_tokens).tolist(),
-        },
-        formula=aligned(*equations),
-        legend=meanings(*equations),
-    )
+    return figure
 
 
 def _add_line_between(figure: Chart, x: float, left_out: NDArray, n: int) -> None:

@@ -42,49 +42,64 @@ def run_steps(steps: list[dict[str, Any]], tensors: Mapping[str, Tensor], names:
     """
     objects: dict[str, Any] = {}
     outputs: list[Tensor] = []
+    for step in steps:
+        match step:
+            case {"load": name}:
+                load_weights(objects[name], {k.partition("/")[2]: v for k, v in tensors.items() if "/" in k})
+            case {"length": name}:
+                outputs.append(torch.tensor(len(objects[name])))
+            case {"attribute": [name, attribute]}:
+                outputs.append(torch.tensor(_property(objects[name], attribute)))
+            case _:
+                result = _call(step, tensors, {**names, **objects})
+                if step.get("keep"):
+                    objects[step["keep"]] = result
+                if step.get("out"):
+                    outputs += _outputs(step["call"], result)
+    return outputs
 
-    def lookup(name: str) -> Any:
-        if name in objects:
-            return objects[name]
-        if name not in names:
-            raise Refused(f"The file defines no {name}.")
-        return names[name]
+
+def _call(step: dict[str, Any], tensors: Mapping[str, Tensor], known: Mapping[str, Any]) -> Any:
+    """Call the class or function of a step. known: names of the file and objects of earlier steps."""
 
     def argument(given: dict[str, Any]) -> Any:
         if "tensor" in given:
             return tensors[given["tensor"]].clone()
-        return lookup(given["object"]) if "object" in given else given["value"]
+        return lookup(given["object"], known) if "object" in given else given["value"]
 
-    for step in steps:
-        if "load" in step:
-            _load_weights(objects[step["load"]], {k.partition("/")[2]: v for k, v in tensors.items() if "/" in k})
-        elif "length" in step:
-            outputs.append(torch.tensor(len(objects[step["length"]])))
-        elif "attribute" in step:
-            name, attribute = step["attribute"]
-            if not hasattr(objects[name], attribute):
-                raise Refused(f"{type(objects[name]).__name__} has no {attribute}.")
-            value = getattr(objects[name], attribute)
-            if callable(value):
-                raise Refused(f"{attribute} is a method; the task needs a property: @property above its def.")
-            outputs.append(torch.tensor(value))
-        else:
-            args = [argument(each) for each in step.get("args", [])]
-            kwargs = {key: argument(each) for key, each in step.get("kwargs", {}).items()}
-            result = lookup(step["call"])(*args, **kwargs)
-            if step.get("keep"):
-                objects[step["keep"]] = result
-            if step.get("out"):
-                results = result if isinstance(result, tuple | list) else (result,)
-                for each in results:
-                    if not isinstance(each, Tensor):
-                        within = " in a tuple; return the output alone" if results is result else " instead of a tensor"
-                        raise Refused(f"{step['call']} returned {type(each).__name__}{within}.")
-                outputs += [each.detach().clone() for each in results]
-    return outputs
+    args = [argument(each) for each in step.get("args", [])]
+    kwargs = {key: argument(each) for key, each in step.get("kwargs", {}).items()}
+    return lookup(step["call"], known)(*args, **kwargs)
 
 
-def _load_weights(module: Any, weights: Mapping[str, Tensor]) -> None:
+def lookup(name: str, names: Mapping[str, Any]) -> Any:
+    """Return what has this name. Refused if the file does not define it."""
+    if name not in names:
+        raise Refused(f"The file defines no {name}.")
+    return names[name]
+
+
+def _property(owner: Any, name: str) -> Any:
+    """Return the value of a property. Refused if there is none, or a method in its place."""
+    if not hasattr(owner, name):
+        raise Refused(f"{type(owner).__name__} has no {name}.")
+    value = getattr(owner, name)
+    if callable(value):
+        raise Refused(f"{name} is a method; the task needs a property: @property above its def.")
+    return value
+
+
+def _outputs(called: str, result: Any) -> list[Tensor]:
+    """Return copies of the tensors that a call returned. Refused for anything else."""
+    results = result if isinstance(result, tuple | list) else (result,)
+    for each in results:
+        if not isinstance(each, Tensor):
+            within = " in a tuple; return the output alone" if results is result else " instead of a tensor"
+            raise Refused(f"{called} returned {type(each).__name__}{within}.")
+    return [each.detach().clone() for each in results]
+
+
+def load_weights(module: Any, weights: Mapping[str, Tensor]) -> None:
     """Set the parameters by name. Refused if the names or shapes differ from the task's."""
     if not isinstance(module, nn.Module):
         raise Refused(f"{type(module).__name__} is not an nn.Module.")

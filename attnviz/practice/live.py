@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attnviz.modules import Recording, Transformer
 from attnviz.modules.attention import attend
-from attnviz.practice.child import Refused
+from attnviz.practice.child import Refused, load_weights, lookup
 from attnviz.practice.task import Names
 
 # Kept beside the calls of each task, not on `Task`: the child process imports no right versions.
@@ -159,8 +159,7 @@ class Live:
 
     def _by_head(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return q, k, v (1, H, T, D) after RoPE, with keys and values repeated for each query head."""
-        groups = self.config.n_heads // self.recorded.k.shape[1]
-        k, v = (t.repeat_interleave(groups, 1) for t in (self.recorded.k, self.recorded.v))
+        k, v = (t.repeat_interleave(self.config.group_size, 1) for t in (self.recorded.k, self.recorded.v))
         return self.recorded.q, k, v
 
     # ---- the shipped weights
@@ -185,7 +184,7 @@ class Live:
             case "mha":
                 for name in ("k_proj", "v_proj"):
                     heads = weights[name].unflatten(0, (c.n_kv_heads, D))
-                    weights[name] = heads.repeat_interleave(c.n_heads // c.n_kv_heads, 0).flatten(0, 1)
+                    weights[name] = heads.repeat_interleave(c.group_size, 0).flatten(0, 1)
                 own = {f"{name}.weight": weight for name, weight in weights.items()}
                 return _build_module(names, "MultiHeadAttention", own, d_model=c.d_model, n_heads=c.n_heads)
             case "gqa":
@@ -248,17 +247,6 @@ def _solve_weight(x: Tensor, values: Tensor) -> Tensor:
 
 def _build_module(names: Names, name: str, weights: Mapping[str, Tensor], **sizes: int) -> Any:
     """Build the learner's module and set these weights. Refused if the parameters do not match."""
-    if name not in names:
-        raise Refused(f"The file defines no {name}.")
-    module = names[name](**sizes)
-    own = dict(module.named_parameters()) if isinstance(module, nn.Module) else {}
-    if set(own) != set(weights):
-        raise Refused(
-            f"The module has the parameters {', '.join(sorted(own)) or 'none'}; "
-            f"the task needs {', '.join(sorted(weights))}."
-        )
-    for parameter, weight in weights.items():
-        if own[parameter].shape != weight.shape:
-            raise Refused(f"{parameter} has shape {tuple(own[parameter].shape)} instead of {tuple(weight.shape)}.")
-        own[parameter].data.copy_(weight)
-    return module.eval()
+    module = lookup(name, names)(**sizes)
+    load_weights(module, weights)
+    return module

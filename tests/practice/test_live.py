@@ -108,7 +108,7 @@ def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(mod
     [
         ("x = 1", "no GroupedQueryAttention"),
         ("from torch import nn\nclass GroupedQueryAttention(nn.Module):\n    def __init__(self, **_):\n"
-         "        super().__init__()", "the parameters none"),
+         "        super().__init__()", "no parameter k_proj.weight"),
         (ANSWERS["gqa"][0].replace("return self.o_proj(", "return (").replace("reshape(B, T, -1)", "flatten()"), "(1,"),
     ],
 )  # fmt: skip

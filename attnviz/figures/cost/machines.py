@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attnviz.cost import Accelerator, Serving, experts_read
+from attnviz.cost import Accelerator, DecodeStep, Serving, experts_read
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import aligned
+from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import beyond_context, short_name
 from attnviz.figures.cost.formulas import intensity_equations, rate_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
@@ -80,25 +81,6 @@ def roof(serving: Serving) -> Drawing:
     machine, largest = serving.machine, _largest_batch(serving)
     batches = sorted({*BATCHES, max(largest, 1)})
     steps, fits = [serving.step(b) for b in batches], [b <= largest for b in batches]
-    x = [min(0.25, steps[0].intensity / 2), machine.ridge, max(4096.0, 2 * machine.ridge)]
-    figure = base_figure(400, showlegend=False)
-    figure.add_scatter(
-        x=x, y=[min(v * machine.bandwidth, machine.flops) for v in x], mode="lines",
-        line={"color": NEUTRAL, "width": 3}, hoverinfo="skip",
-    )  # fmt: skip
-    figure.add_scatter(
-        x=[s.intensity for s in steps],
-        y=[min(s.intensity * machine.bandwidth, machine.flops) for s in steps],
-        mode="markers",
-        marker={"size": 10, "color": PETROL, "symbol": ["circle" if fit else "circle-open" for fit in fits]},
-        customdata=[[count(s.batch_size, "sequence") + ("" if fit else " (does not fit)"), rate_text(s.intensity),
-                     rate_text(s.tokens_per_second(machine))] for s, fit in zip(steps, fits, strict=True)],
-        hovertemplate="%{customdata[0]}: %{customdata[1]} FLOPs per byte<br>"
-        "at most %{customdata[2]} tokens per second<extra></extra>",
-    )  # fmt: skip
-    figure.add_vline(x=machine.ridge, line={"color": FAINT, "dash": "dot"})
-    figure.update_xaxes(type="log", title="FLOPs per byte read", tickvals=[1, 10, 100, 1000])
-    figure.update_yaxes(type="log", title="FLOP/s", dtick=1, tickformat="~s")
     last = serving.step(max(largest, 1))
     batch = f"{largest:,} sequences fit" if largest > 1 else f"One sequence {'fits' if largest else 'does not fit'}"
     ridge = rate_text(machine.ridge)
@@ -106,7 +88,7 @@ def roof(serving: Serving) -> Drawing:
     title = f"{batch}: {rate_text(last.intensity)} FLOPs per byte, {side} the ridge of {ridge}"
     equations = intensity_equations(serving.model, last, serving.n_tokens)
     return Drawing(
-        figure,
+        _roof_chart(steps, fits, machine),
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}Each point is one batch size, 1 to {batches[-1]:,} "
         "sequences; hollow: does not fit. Left of the dotted line, the ridge, a step is memory-bound, right of it "
@@ -129,25 +111,36 @@ def roof(serving: Serving) -> Drawing:
     )
 
 
+def _roof_chart(steps: Sequence[DecodeStep], fits: Sequence[bool], machine: Accelerator) -> Chart:
+    """Return the roofline and a point per decode step; hollow if its batch does not fit."""
+    x = [min(0.25, steps[0].intensity / 2), machine.ridge, max(4096.0, 2 * machine.ridge)]
+    figure = base_figure(400, showlegend=False)
+    figure.add_scatter(
+        x=x, y=[min(v * machine.bandwidth, machine.flops) for v in x], mode="lines",
+        line={"color": NEUTRAL, "width": 3}, hoverinfo="skip",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=[s.intensity for s in steps],
+        y=[min(s.intensity * machine.bandwidth, machine.flops) for s in steps],
+        mode="markers",
+        marker={"size": 10, "color": PETROL, "symbol": ["circle" if fit else "circle-open" for fit in fits]},
+        customdata=[[count(s.batch_size, "sequence") + ("" if fit else " (does not fit)"), rate_text(s.intensity),
+                     rate_text(s.tokens_per_second(machine))] for s, fit in zip(steps, fits, strict=True)],
+        hovertemplate="%{customdata[0]}: %{customdata[1]} FLOPs per byte<br>"
+        "at most %{customdata[2]} tokens per second<extra></extra>",
+    )  # fmt: skip
+    figure.add_vline(x=machine.ridge, line={"color": FAINT, "dash": "dot"})
+    figure.update_xaxes(type="log", title="FLOPs per byte read", tickvals=[1, 10, 100, 1000])
+    figure.update_yaxes(type="log", title="FLOP/s", dtick=1, tickformat="~s")
+    return figure
+
+
 def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: int = 1) -> Drawing:
     """Draw the bound on each accelerator for this batch and context; faint if they do not fit."""
     step, model = serving.step(batch_size), serving.model
     each = sorted((serving.on(a) for a in accelerators), key=lambda s: s.tokens_per_second(batch_size))
     rates, fits = [s.tokens_per_second(batch_size) for s in each], [batch_size <= s.plan().n_users for s in each]
     names, ranked = [s.accelerator.name for s in each], [s.machine for s in each]
-    figure = base_figure(60 + 26 * len(ranked), showlegend=False)
-    figure.add_bar(
-        orientation="h", x=rates, y=names, cliponaxis=False,
-        text=[f" {rate_text(r)}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
-        textposition="outside",
-        marker={"color": [PETROL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
-        customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", _teraflops(a),
-                     a.arithmetic] for a in ranked],
-        hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
-        "<extra></extra>",
-    )  # fmt: skip
-    figure.update_xaxes(visible=False, range=[0, max(rates) * 1.35])
-    figure.update_yaxes(showgrid=False)
     fastest = max((i for i, fit in enumerate(fits) if fit), default=len(rates) - 1)
     bound = f"{rate_text(rates[fastest])} tokens per second"
     holding = f"{sum(fits) or 'None'} of {len(fits)} hold{'s' * (sum(fits) < 2)} {count(batch_size, 'sequence')}"
@@ -155,7 +148,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     plan, equation = serving.plan(), rate_equation(step, ranked[fastest])
     needed = bytes_text(plan.weights + batch_size * plan.cache_of_one, False)
     return Drawing(
-        figure,
+        _machine_bars(ranked, names, rates, fits),
         title=title,
         note=f"{beyond_context(model, serving.n_tokens)}An upper bound on tokens per second for "
         f"{count(batch_size, 'sequence')} of {context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. Faint "
@@ -181,6 +174,26 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         formula=aligned(equation),
         legend=meanings(equation),
     )  # fmt: skip
+
+
+def _machine_bars(
+    ranked: Sequence[Accelerator], names: Sequence[str], rates: Sequence[float], fits: Sequence[bool]
+) -> Chart:
+    """Return a bar per accelerator, as long as its bound; faint if weights and caches do not fit."""
+    figure = base_figure(60 + 26 * len(ranked), showlegend=False)
+    figure.add_bar(
+        orientation="h", x=rates, y=names, cliponaxis=False,
+        text=[f" {rate_text(r)}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
+        textposition="outside",
+        marker={"color": [PETROL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
+        customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", _teraflops(a),
+                     a.arithmetic] for a in ranked],
+        hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
+        "<extra></extra>",
+    )  # fmt: skip
+    figure.update_xaxes(visible=False, range=[0, max(rates) * 1.35])
+    figure.update_yaxes(showgrid=False)
+    return figure
 
 
 def _largest_batch(serving: Serving) -> int:
