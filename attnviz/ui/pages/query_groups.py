@@ -11,10 +11,10 @@ from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.experiments.equalities import Comparison
-from attnviz.figures import group_quality, groups, latent
+from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.drawing import escaped
-from attnviz.figures.phrases import count
 from attnviz.figures.theme import kv_colour
+from attnviz.phrases import count
 from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
@@ -151,7 +151,7 @@ def cached(view: View) -> None:
 def scale(view: View) -> None:
     """The projections and one decode step, to scale."""
     config, measured = view.config, compute_groups.cache_of_family(view.settings)
-    work = groups.work_panel(_compared(view), config, len(view.ids))
+    work = groups_work.work_panel(_compared(view), config, len(view.ids))
     if config.attention == "mla":
         to_scale([work], "stored")
         charts.show(latent.latent(config), "latent-scale")
@@ -188,7 +188,7 @@ def maps(view: View) -> None:
         view.config.layer.kv_head_of,
         key="layer-maps",
         selected=(0, head),
-        on_select=_take_map,
+        on_select=lambda _, chosen: _take_head(chosen),
         row_names=[f"Layer {layer}"],
         **mla_grid_options(view.config),
     )
@@ -201,11 +201,6 @@ def _maps_finding(view: View) -> str:
     if c.n_kv_heads == c.n_heads:
         return f"{count(c.n_heads, 'head')}, each with its own keys and values"
     return f"{count(c.n_heads, 'query head')} share {count(c.n_kv_heads, 'KV head')}; hue = KV head"
-
-
-def _take_map(_: int, head: int) -> None:
-    state.change(head=head)
-    state.rerun("sharing", "maps", "closer")
 
 
 @state.part("closer", comparable)
@@ -249,7 +244,7 @@ def _agreement(found: list[tuple[Comparison, Comparison]]) -> str:
 
 
 def _work(view: View) -> None:
-    charts.show(groups.work(_compared(view), view.config, len(view.ids)), "work")
+    charts.show(groups_work.work(_compared(view), view.config, len(view.ids)), "work")
 
 
 def _compared(view: View) -> list[ModelConfig]:
@@ -344,7 +339,7 @@ def _before_after(view: View) -> None:
         read,
         key="before-after",
         selected=(0, head),
-        on_select=_take_map,
+        on_select=lambda _, chosen: _take_head(chosen),
         kv_names=[f"KV {j} after merging" for j in range(n_kv_heads)],
         row_names=[ROW_NAMES.get(name, name) for name in found.names],
         reads=[[f"KV {h}, its own" for h in range(c.n_heads)], *([f"KV {kv}" for kv in read] for _ in found.names[1:])],
