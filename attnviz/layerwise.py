@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import Trace, allowed_of, checked, not_padding
+from attnviz.trace import Trace, allowed_of, checked, not_padding, stream_of
 
 MAX_STREAM_BYTES = 32_000_000  # of the stored residual streams; layers between two of them are run again
 MAX_LAYER_BYTES = 8_000_000  # of the most recently used layers, if more than one
@@ -132,23 +132,16 @@ class LayerwiseTrace(Trace):
         return self._model().logits(self._last[:, position])[0].numpy()
 
     @property
+    def final_stream(self) -> np.ndarray:
+        """Residual stream after the last block, (T, C), before the final norm."""
+        return self._last[0].numpy()
+
+    @property
     def nbytes(self) -> int:
         """Size in bytes of the stored arrays and the layer cache."""
         stream = sum(x.numel() for x in self._stream.values()) + self._last.numel()
         return 4 * stream + self.allowed.nbytes + self.tokens.nbytes + max(MAX_LAYER_BYTES, layer_bytes(
             self.config, len(self.tokens)))  # fmt: skip
-
-
-@torch.inference_mode()
-def stream_of(model: Transformer, ids: Tensor, n_padding: int, stride: int) -> tuple[dict[int, Tensor], Tensor]:
-    """Return the residual stream before each stride-th layer, (1, T, C) each, and after the last block."""
-    streams, x = dict[int, Tensor](), model.embed(ids)
-    options = model.attention_options(ids.shape[1], mask=not_padding(ids, n_padding))
-    for i, (block, option) in enumerate(zip(model.blocks, options, strict=True)):
-        if i % stride == 0:
-            streams[i] = x
-        x = block(x, **option)
-    return streams, x
 
 
 def layer_bytes(config: ModelConfig, n_tokens: int) -> int:

@@ -137,14 +137,27 @@ def likeliest(logits: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @torch.inference_mode()
+def stream_of(model: Transformer, ids: Tensor, n_padding: int, stride: int) -> tuple[dict[int, Tensor], Tensor]:
+    """Return the residual stream before each stride-th layer, (1, T, C) each, and after the last block."""
+    streams, x = dict[int, Tensor](), model.embed(ids)
+    options = model.attention_options(ids.shape[1], mask=not_padding(ids, n_padding))
+    for i, (block, option) in enumerate(zip(model.blocks, options, strict=True)):
+        if i % stride == 0:
+            streams[i] = x
+        x = block(x, **option)
+    return streams, x
+
+
 def final_stream(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> np.ndarray:
     """Return the residual stream after the last block, (T, C), before the final norm. n_padding: as for `trace`."""
     ids = checked(token_ids, model.config.vocab_size)
-    x = model.embed(ids)  # (1, T, C)
-    options = model.attention_options(ids.shape[1], mask=not_padding(ids, n_padding))
-    for block, option in zip(model.blocks, options, strict=True):
-        x = block(x, **option)
-    return _numpy(x[0])
+    return _numpy(stream_of(model, ids, n_padding, model.config.n_layers)[1][0])
+
+
+@torch.inference_mode()
+def logits_of(model: Transformer, stream: np.ndarray) -> np.ndarray:
+    """Return the logits (…, vocab_size) from the residual stream (…, C) after the last block."""
+    return _numpy(model.logits(torch.tensor(stream)))  # a copy: torch does not take read-only arrays
 
 
 @torch.inference_mode()

@@ -8,7 +8,7 @@ import pytest
 from attnviz.config import ModelConfig
 from attnviz.layerwise import Layered, LayerwiseTrace
 from attnviz.modules import Transformer
-from attnviz.trace import trace
+from attnviz.trace import final_stream, trace
 
 PLAIN = ModelConfig(5, 6 * 14, 6, 3, head_dim=10, d_ff=37, vocab_size=113, sliding_window=4, full_layers=(1, 4))
 GEMMA = ModelConfig(5, 6 * 14, 6, 2, head_dim=10, d_ff=37, vocab_size=113, ffn="geglu", norms_per_layer=4,
@@ -30,6 +30,7 @@ def test_by_layers_equals_whole(config, n_padding, kept, monkeypatch):
         assert getattr(parts, name).shape == getattr(whole, name).shape
         np.testing.assert_allclose(np.asarray(getattr(parts, name)), getattr(whole, name), atol=1e-5)
     np.testing.assert_allclose(parts.scores_of(3, 4), whole.scores_of(3, 4), atol=1e-5)
+    np.testing.assert_array_equal(parts.final_stream, final_stream(model, IDS, n_padding))
 
 
 def test_every_way_of_looking_gives_numpys_answer():

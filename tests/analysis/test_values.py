@@ -9,7 +9,7 @@ from attnviz.checkpoints import load_checkpoint
 from attnviz.compute.heads import w_o
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import final_stream, trace
+from attnviz.trace import final_stream, logits_of, trace
 
 IDS = [5, 17, 3, 101, 17, 3, 211, 7, 2, 19, 31]
 OWN = ModelConfig(n_layers=3, d_model=70, n_heads=5, n_kv_heads=5, vocab_size=223)
@@ -63,6 +63,7 @@ def test_the_final_stream_is_what_the_logits_come_from(model):
         x = model.norm(stream)
         logits = x @ (model.embed.weight if model.lm_head is None else model.lm_head.weight).T
     assert np.allclose(logits.numpy(), trace(model, IDS, 2).logits, atol=1e-4)
+    assert np.allclose(logits_of(model, stream[3].numpy()), logits[3], atol=1e-5)
 
 
 def effects(model, output, stream):
