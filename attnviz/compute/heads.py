@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -16,27 +14,27 @@ import numpy as np
 from attnviz.analysis import roles as analysis
 from attnviz.analysis import values
 from attnviz.analysis.groups import next_token_losses
-from attnviz.analysis.heads import first_token_weight
+from attnviz.analysis.heads import HeadStatistics, first_token_weight, statistics
+from attnviz.analysis.rollout import reachable, rollout
 from attnviz.analysis.values import Writes
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
-from attnviz.experiments.ablation import N_THREADS, losses_without_each, mean_loss, mean_outputs
 from attnviz.figures import role_captions
 from attnviz.figures.numbers import rounded
-from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import Probes
 from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
+from attnviz.phrases import count
 from attnviz.session.settings import Settings
 from attnviz.trace import allowed_of, cross_weights, final_stream, likeliest, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, for runs shown side by side
-MAX_ABLATED = 256  # tokens, for ablation, which runs the model once per head
 MAX_WRITTEN_BYTES = 10_000_000  # two heads at 512 tokens of a checkpoint
-MAX_EFFECT_BYTES = 1_000_000
-REFERENCE = Path(__file__).with_name("long_text.txt")  # written for this project: mean ablation's reference text
+MAX_MAP_BYTES = 15_000_000  # rollout and mean maps at 512 tokens of a checkpoint
+
+_written, _maps = ByteCache(MAX_WRITTEN_BYTES), ByteCache(MAX_MAP_BYTES)
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
@@ -203,88 +201,6 @@ def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
     )
 
 
-_effects, _written = ByteCache(MAX_EFFECT_BYTES), ByteCache(MAX_WRITTEN_BYTES)
-
-
-@dataclass(frozen=True, eq=False)
-class Effects:
-    """The loss in nats per token on the first MAX_ABLATED tokens with all heads, and (L, H) with each one ablated.
-
-    losses: NaN where not measured yet. seconds: estimated time to measure all of them.
-    """
-
-    before: float
-    losses: np.ndarray
-    seconds: float
-
-    @property
-    def n_measured(self) -> int:
-        return int(np.isfinite(self.losses).sum())
-
-    @property
-    def complete(self) -> bool:
-        return self.n_measured == self.losses.size
-
-
-def effects_of(
-    settings: Settings, ids: tuple[int, ...], progress: Callable[[Effects, float], object] | None
-) -> Effects:
-    """Ablate each head alone, layer by layer, until the session requests a rerun.
-
-    progress: callback with the results so far and the share done, called while measuring; None returns only cached
-    results.
-    """
-    config, ids, means = models.config_of(settings), ids[:MAX_ABLATED], means_of(settings)
-    key = models.weights_key(settings), config, ids
-    L, H = config.n_layers, config.n_heads
-    before, seconds = models.computed_once((*key, "before"), lambda: _timed_loss(settings, ids), _effects)
-    known = Effects(float(before), np.full((L, H), np.nan), seconds * H * (L + 1) / 2 / N_THREADS)
-
-    def measure(layer: int) -> np.ndarray:
-        def report(done: int) -> None:
-            if queue.rerun_requested():
-                raise queue.Interrupted
-            if progress:
-                progress(known, _share_done(layer, done, L, H))
-
-        report(0)
-        return losses_without_each(models.model_of(settings), ids, layer, means, report)
-
-    with suppress(queue.Interrupted):
-        for layer in range(L):
-            found = (*key, settings.off_way, layer)
-            if progress:
-                known.losses[layer] = models.computed_once(found, partial(measure, layer), _effects)
-            elif (losses := _effects.find(found)) is not None:
-                known.losses[layer] = losses
-    return known
-
-
-def _timed_loss(settings: Settings, ids: tuple[int, ...]) -> np.ndarray:
-    """Return the loss with all heads and the seconds it took: (2,)."""
-    model, began = models.model_of(settings), time.perf_counter()
-    return np.array([mean_loss(model, ids), time.perf_counter() - began])
-
-
-def _share_done(layer: int, heads: int, L: int, H: int) -> float:
-    """Return the share of layer runs that are done: ablating a head of layer i reruns the L - i layers from i on."""
-    return (sum(H * (L - i) for i in range(layer)) + heads * (L - layer)) / (H * L * (L + 1) / 2)
-
-
-def means_of(settings: Settings) -> np.ndarray | None:
-    """Return the mean outputs that mean ablation uses, (L, H, D); None for zero ablation."""
-    if settings.off_way == "zero":
-        return None
-    key = "means", models.weights_key(settings), models.config_of(settings)
-    return models.computed_once(key, lambda: mean_outputs(models.model_of(settings), reference(settings)), _effects)
-
-
-def reference(settings: Settings) -> list[int]:
-    """Return the reference text of mean ablation, as ids of the model's tokenizer."""
-    n = min(MAX_ABLATED, models.max_tokens(models.config_of(settings)))
-    return list(models.read(REFERENCE.read_text(encoding="utf-8"), settings.tokenizer)[1][:n])
-
-
 @dataclass(frozen=True)
 class Vocabulary(Sequence[str]):
     """Lazy sequence of the printable label of each token id of a model."""
@@ -330,8 +246,13 @@ def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> li
 def writes_of(view: View) -> Writes:
     """Return what the selected head writes to the residual stream at each token."""
     s, (layer, head) = view.settings, view.layer_and_head
-    key = models.weights_key(s), view.config, view.ids, view.n_padding, layer, head
+    key = *_run(view), layer, head
     return models.computed_once(key, lambda: _writes(s, view.ids, view.n_padding, layer, head), _written)
+
+
+def _run(view: View) -> tuple[Hashable, ...]:
+    """Return the cache key of the model's run on the text."""
+    return models.weights_key(view.settings), view.config, view.ids, view.n_padding
 
 
 def _writes(settings: Settings, ids: tuple[int, ...], n_padding: int, layer: int, head: int) -> Writes:
@@ -342,9 +263,48 @@ def _writes(settings: Settings, ids: tuple[int, ...], n_padding: int, layer: int
 
 def logit_effects_of(view: View) -> np.ndarray:
     """Return the selected head's direct effect on each logit at the selected query: (V,)."""
-    model, query = view.model, view.query
-    stream = final_stream(model, view.ids, view.n_padding)[query]  # (C,)
-    return values.logit_effects(writes_of(view).outputs[query], stream, *readout(model))
+    query = view.query
+    return values.logit_effects(writes_of(view).outputs[query], _final_stream(view)[query], *readout(view.model))
+
+
+def _final_stream(view: View) -> np.ndarray:
+    """Return the residual stream after the last block, (T, C), which is the same for all heads."""
+    if isinstance(view.trace, LayerwiseTrace):
+        return view.trace.final_stream
+    return models.computed_once(_run(view), lambda: final_stream(view.model, view.ids, view.n_padding), _written)
+
+
+def rollout_of(view: View) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rollout (L, T, T), and bool (L, T, T): True if token j can reach position i by layer l."""
+    shares = models.computed_once((*_run(view), "rollout"), lambda: rollout(view.trace.weights), _maps)
+    return shares, models.computed_once((*_run(view), "reach"), lambda: reachable(view.trace.allowed), _maps)
+
+
+def average_of(view: View) -> tuple[np.ndarray, np.ndarray]:
+    """Return the maps (N, T, T) to average and the cells (T, T) allowed in any of them.
+
+    The maps are those of the selected layer's heads, or the mean of each layer's.
+    """
+    layer, _ = view.layer_and_head
+    if view.settings.average == "layer":
+        return view.trace.weights[layer], view.trace.allowed[layer]
+    means = models.computed_once(
+        (*_run(view), "means"), lambda: np.stack([heads.mean(0) for heads in view.trace.weights]), _maps
+    )
+    return means, np.any(view.trace.allowed, axis=0)
+
+
+def statistics_of(view: View) -> HeadStatistics | None:
+    """Return the statistics of all heads on the text; None if no query may attend to more than one key."""
+    if not (view.trace.allowed.sum(-1) > 1).any():
+        return None
+    return _statistics(view.settings, view.ids, view.n_padding)
+
+
+@models.cached_by_model(64)
+def _statistics(settings: Settings, ids: tuple[int, ...], n_padding: int) -> HeadStatistics:
+    trace = models.trace_of(settings, ids, n_padding)
+    return statistics(trace.weights, trace.allowed)
 
 
 def readout(model: Transformer) -> tuple[np.ndarray, float, np.ndarray, bool]:
@@ -381,6 +341,12 @@ def two_texts_of(view: View) -> MapPair | None:
     traces = [models.trace_of(view.settings, each, min(view.n_padding, n - 1)) for each in ids]
     weights, allowed = ([getattr(t, name)[layer] for t in traces] for name in ("weights", "allowed"))
     return MapPair((weights[0][head], weights[1][head]), (allowed[0], allowed[1]), (view.labels[:n], other.labels[:n]))
+
+
+def second_text_of(view: View) -> tuple[tuple[int, ...], list[str]]:
+    """Return ids and labels of the second text's first MAX_COMPARED tokens."""
+    other = view.but(text=view.settings.second_text)
+    return other.ids[:MAX_COMPARED], other.labels[:MAX_COMPARED]
 
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from attnviz.experiments.fused import fused_attend
 from attnviz.modules import Transformer
 from attnviz.modules.parts import with_own_parts
-from attnviz.trace import predict
 
 TOKENS_AT_ONCE = 512  # per batch of rows with one ablated head each: more do not fit into a core's cache
 LOGITS_AT_ONCE = 8_000_000  # numbers: 53 positions with a vocabulary of 150,000
@@ -35,18 +34,19 @@ def mean_outputs(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
     return torch.stack(means).numpy()
 
 
-def predict_without(
-    model: Transformer,
-    token_ids: Sequence[int],
-    off: Collection[tuple[int, int]],
-    means: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return logits (T, vocab_size) with the heads `off`, pairs (layer, head), ablated.
+def ablated(model: Transformer, off: Collection[tuple[int, int]], means: np.ndarray | None = None) -> Transformer:
+    """Return the model with the heads `off`, pairs (layer, head), ablated.
 
     means: None for zero ablation, which sets their output to zero at every position; (L, H, D) for mean ablation, which
     sets it to the `mean_outputs` of a reference text. A mean over this text would leak later tokens.
     """
-    return predict(_ablated(model, off, means), token_ids)
+    attentions = {}
+    for layer in {layer for layer, _ in off}:
+        row = torch.tensor([[(layer, head) in off for head in range(model.config.n_heads)]])  # (1, H)
+        attentions[layer] = attn = with_own_parts(model.blocks[layer].attn)
+        replacement = torch.zeros(()) if means is None else torch.tensor(means[layer])
+        attn.o_proj = nn.Sequential(_Ablation(row, replacement), attn.o_proj)
+    return model.with_attentions(attentions)
 
 
 @torch.inference_mode()
@@ -66,7 +66,7 @@ def losses_without_each(
     """Return (H,) mean losses in nats per token, each with one head of this layer ablated.
 
     Everything before the layer's output projection is computed once, the rest for each head, with a fused kernel and on
-    N_THREADS threads. means: as for predict_without. progress: callback with the number of heads done.
+    N_THREADS threads. means: as for `ablated`. progress: callback with the number of heads done.
     """
     run, H = _Run(model, token_ids), model.config.n_heads
     x, head_outputs = run.until_output_projection(layer)
@@ -125,17 +125,6 @@ class _Run:
             logits = self.model.logits(part)  # (B, n, vocab_size)
             losses.append(logits.logsumexp(-1) - logits.gather(-1, ids)[..., 0])
         return torch.cat(losses, dim=1).mean(1, dtype=torch.float64)
-
-
-def _ablated(model: Transformer, off: Collection[tuple[int, int]], means: np.ndarray | None) -> Transformer:
-    """Return the model with these heads ablated."""
-    attentions = {}
-    for layer in {layer for layer, _ in off}:
-        row = torch.tensor([[(layer, head) in off for head in range(model.config.n_heads)]])  # (1, H)
-        attentions[layer] = attn = with_own_parts(model.blocks[layer].attn)
-        replacement = torch.zeros(()) if means is None else torch.tensor(means[layer])
-        attn.o_proj = nn.Sequential(_Ablation(row, replacement), attn.o_proj)
-    return model.with_attentions(attentions)
 
 
 class _Ablation(nn.Module):

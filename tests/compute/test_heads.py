@@ -9,13 +9,15 @@ import torch.nn.functional as F
 
 from attnviz.analysis import roles as analysis
 from attnviz.analysis.heads import statistics
+from attnviz.analysis.rollout import reachable, rollout
+from attnviz.analysis.values import logit_effects
+from attnviz.compute import ablation, models
 from attnviz.compute import heads as compute_heads
-from attnviz.compute import models
 from attnviz.compute.view import View
-from attnviz.experiments.ablation import mean_outputs
+from attnviz.experiments.ablation import ablated, mean_outputs
 from attnviz.figures import role_captions
 from attnviz.session.settings import Settings
-from attnviz.trace import ROWS_AT_ONCE, trace
+from attnviz.trace import ROWS_AT_ONCE, final_stream, predict, trace
 
 OWN = Settings(model="own", n_layers=2, n_heads=6, n_kv_heads=3, d_model=60, mask_window=4, mask_sinks=2)
 IDS = tuple(range(5, 18))
@@ -64,15 +66,87 @@ def test_the_predicted_next_tokens_are_the_largest_of_the_softmax():
 def test_the_loss_is_the_one_that_ablation_starts_from(padding):
     """The loss of a text and model does not depend on the number of padding tokens of another mask."""
     settings = replace(OWN, mask_padding=padding)
-    before = compute_heads.effects_of(settings, IDS, None).before
+    before = ablation.effects_of(settings, IDS, None).before
     assert compute_heads.masked_of(settings, IDS, 0).losses[0] == pytest.approx(before, abs=1e-6)
 
 
 def test_mean_ablation_has_a_reference_text_of_its_own():
-    means = compute_heads.means_of(replace(OWN, off_way="mean"))
-    by_hand = mean_outputs(models.model_of(OWN), compute_heads.reference(OWN))
+    means = ablation.means_of(replace(OWN, off_way="mean"))
+    by_hand = mean_outputs(models.model_of(OWN), ablation.reference(OWN))
     np.testing.assert_array_equal(means, by_hand)
-    assert len(compute_heads.reference(OWN)) == 256 and compute_heads.means_of(OWN) is None
+    assert len(ablation.reference(OWN)) == 256 and ablation.means_of(OWN) is None
+
+
+def not_again(*given):
+    pytest.fail("this was computed before")
+
+
+@pytest.mark.parametrize("way", ["zero", "mean"])
+def test_a_prediction_without_heads_runs_the_model_once_for_all_queries(way, monkeypatch):
+    settings, off = replace(OWN, off_way=way, seed=21), [(0, 1), (1, 4)]
+    model, means = models.model_of(settings), ablation.means_of(settings)
+    for heads in ([], off):
+        with monkeypatch.context() as patch:
+            found = {3: ablation.prediction_of(settings, IDS, heads, 3)}
+            patch.setattr(ablation, "final_stream", not_again)
+            found[7] = ablation.prediction_of(settings, IDS, heads[::-1], 7)
+        logits = torch.tensor(predict(ablated(model, heads, means), IDS)).double()
+        loss = float(F.cross_entropy(logits[:-1], torch.tensor(IDS[1:])))
+        for query, prediction in found.items():
+            np.testing.assert_allclose(prediction.odds, logits[query].softmax(-1), atol=1e-6)
+            assert prediction.loss == pytest.approx(loss, abs=1e-5)
+
+
+def test_results_of_all_layers_are_computed_once_per_run(monkeypatch):
+    view = View(replace(OWN, text="one two three four five", average="all", padding=1), padded=True)
+    weights, allowed = np.asarray(view.trace.weights), view.trace.allowed
+    (shares, reach), found = compute_heads.rollout_of(view), compute_heads.statistics_of(view)
+    means, seen = compute_heads.average_of(view)
+    np.testing.assert_array_equal(shares, rollout(weights))
+    np.testing.assert_array_equal(reach, reachable(allowed))
+    np.testing.assert_array_equal(found.distance, statistics(weights, allowed).distance)
+    np.testing.assert_array_equal(means, weights.mean(1))
+    np.testing.assert_array_equal(seen, allowed.any(0))
+    for name in ("rollout", "reachable", "statistics"):
+        monkeypatch.setattr(compute_heads, name, not_again)
+    other = view.but(query=2, head=3)
+    assert compute_heads.rollout_of(other)[0] is shares and compute_heads.rollout_of(other)[1] is reach
+    assert compute_heads.average_of(other)[0] is means and compute_heads.statistics_of(other) is found
+    for changed in ({"padding": 2}, {"window": 2}, {"seed": 5}):
+        with pytest.raises(pytest.fail.Exception):
+            compute_heads.rollout_of(view.but(**changed))
+        with pytest.raises(pytest.fail.Exception):
+            compute_heads.statistics_of(view.but(**changed))
+        assert compute_heads.average_of(view.but(**changed))[0] is not means
+
+
+def test_no_statistics_are_given_where_each_query_has_one_key():
+    assert compute_heads.statistics_of(View(replace(OWN, window=1))) is None
+
+
+def test_the_mean_of_a_layer_is_over_its_heads():
+    view = View(replace(OWN, average="layer", layer=1))
+    maps, allowed = compute_heads.average_of(view)
+    np.testing.assert_array_equal(maps, view.trace.weights[1])
+    np.testing.assert_array_equal(allowed, view.trace.allowed[1])
+
+
+def test_the_effects_of_another_head_do_not_run_the_model_again(monkeypatch):
+    view = View(replace(OWN, text="one two three four", seed=3))
+    compute_heads.logit_effects_of(view.but(head=1))
+    stream = final_stream(view.model, view.ids)[view.query]
+    monkeypatch.setattr(compute_heads, "final_stream", not_again)
+    effects, output = compute_heads.logit_effects_of(view), compute_heads.writes_of(view).outputs[view.query]
+    np.testing.assert_array_equal(effects, logit_effects(output, stream, *compute_heads.readout(view.model)))
+    with pytest.raises(pytest.fail.Exception):
+        compute_heads.logit_effects_of(view.but(window=2))
+
+
+def test_a_second_text_is_cut_where_texts_are_compared():
+    ids, labels = compute_heads.second_text_of(View(replace(OWN, second_text="a dog " * 99)))
+    _, whole, names = models.read("a dog " * 99)
+    assert ids == whole[: compute_heads.MAX_COMPARED] and labels == list(names[: compute_heads.MAX_COMPARED])
+    assert compute_heads.second_text_of(View(replace(OWN, second_text=""))) == ((), [])
 
 
 def test_a_single_token_has_no_loss():

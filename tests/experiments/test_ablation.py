@@ -8,11 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnviz.compute import heads as compute_heads
+from attnviz.compute import ablation as compute_ablation
 from attnviz.compute import models, queue
 from attnviz.config import ModelConfig
 from attnviz.experiments import ablation
-from attnviz.experiments.ablation import predict_without
 from attnviz.figures.ablation import effect_map, next_tokens
 from attnviz.modules import Transformer
 from attnviz.session.settings import Settings
@@ -25,6 +24,10 @@ CONFIGS = {
     "mla": ModelConfig(2, 30, 5, d_ff=17, vocab_size=101, **LATENT),
 }
 IDS = [5, 7, 2, 5, 96, 31, 0, 5, 7, 11, 13]
+
+
+def predict_without(model, ids, off, means=None):
+    return predict(ablation.ablated(model, off, means), ids)
 
 
 @pytest.fixture(params=CONFIGS)
@@ -138,7 +141,7 @@ def test_the_fast_way_keeps_masks(name, run):
 def test_effects_are_measured_layer_by_layer_and_once():
     settings = Settings(model="own", n_layers=2, n_heads=3, n_kv_heads=3, d_model=42, seed=11)
     ids, calls = tuple(IDS), []
-    effects = compute_heads.effects_of(settings, ids, lambda found, done: calls.append((found.n_measured, done)))
+    effects = compute_ablation.effects_of(settings, ids, lambda found, done: calls.append((found.n_measured, done)))
     assert effects.complete and effects.losses.shape == (2, 3) and effects.seconds > 0
     assert [n for n, _ in calls] == sorted(n for n, _ in calls) and {n for n, _ in calls} == {0, 3}
     assert [done for _, done in calls] == sorted(done for _, done in calls) and calls[-1][1] == pytest.approx(1)
@@ -150,7 +153,7 @@ def test_effects_are_measured_layer_by_layer_and_once():
         logits = torch.tensor(predict_without(model, ids, [(layer, head)]))
         assert effects.losses[layer, head] == pytest.approx(float(F.cross_entropy(logits[:-1], target)), abs=1e-5)
     n_calls = len(calls)
-    again = compute_heads.effects_of(settings, ids, lambda found, done: calls.append((found.n_measured, done)))
+    again = compute_ablation.effects_of(settings, ids, lambda found, done: calls.append((found.n_measured, done)))
     assert np.array_equal(again.losses, effects.losses) and len(calls) == n_calls
 
 
@@ -158,12 +161,12 @@ def test_what_was_measured_stays_when_the_session_asks_for_something_else(monkey
     settings = Settings(model="own", n_layers=3, n_heads=5, n_kv_heads=5, d_model=70, seed=12)
     calls = []
     monkeypatch.setattr(queue, "rerun_requested", lambda: 5 in calls)
-    known = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: calls.append(found.n_measured))
+    known = compute_ablation.effects_of(settings, tuple(IDS), lambda found, done: calls.append(found.n_measured))
     assert known.n_measured == 5 and not known.complete and np.isfinite(known.losses[0]).all()
-    assert compute_heads.effects_of(settings, tuple(IDS), None).n_measured == 5
-    assert np.isnan(compute_heads.effects_of(replace(settings, seed=13), tuple(IDS), None).losses).all()
+    assert compute_ablation.effects_of(settings, tuple(IDS), None).n_measured == 5
+    assert np.isnan(compute_ablation.effects_of(replace(settings, seed=13), tuple(IDS), None).losses).all()
     monkeypatch.setattr(queue, "rerun_requested", lambda: False)
-    rest = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: None)
+    rest = compute_ablation.effects_of(settings, tuple(IDS), lambda found, done: None)
     assert rest.complete and np.array_equal(rest.losses[0], known.losses[0])
 
 

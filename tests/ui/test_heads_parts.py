@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz import checkpoints
 from attnviz.session.pages import PAGES
-from attnviz.ui.pages import heads_parts
+from attnviz.ui.pages import heads_studies
 
 APP = Path(__file__).parents[2] / "app.py"
 LONG_AND_MANY = {  # 512 tokens, and too many weights to keep at once: they are computed a layer at a time
@@ -44,10 +44,10 @@ def test_how_the_models_were_trained_is_what_the_model_card_says():
     card = " ".join((Path(checkpoints.__file__).parent / "README.md").read_text(encoding="utf-8").split())
     assert "MHA, GQA-4, GQA-2 and MQA share one run up to 15,667,200" in card
     assert "MLA had one run of its own" in card and "averaged into groups" in card
-    numbers = re.findall(r"\d[\d,]*\d", heads_parts.TRAINING)
+    numbers = re.findall(r"\d[\d,]*\d", heads_studies.TRAINING)
     assert numbers and all(f" {number} " in card for number in numbers)
-    assert heads_parts.TRAINING in said(opened(heads_part="family"))
-    assert heads_parts.TRAINING not in said(opened(heads_part="family", model="own"))
+    assert heads_studies.TRAINING in said(opened(heads_part="family"))
+    assert heads_studies.TRAINING not in said(opened(heads_part="family", model="own"))
 
 
 def test_masks_and_ablation_say_the_same_loss():

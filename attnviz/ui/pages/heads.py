@@ -14,9 +14,9 @@ from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.head_captions import map_caption, path_caption
-from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import DEFINITION, grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.theme import kv_colour
+from attnviz.phrases import count
 from attnviz.session.settings import MAX_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.arriving import LayerProgress
@@ -24,7 +24,7 @@ from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Look, head_path, head_view
 from attnviz.ui.components.text_view import text_view
 from attnviz.ui.headline import headline, mla_grid_options, soft_capped
-from attnviz.ui.pages import heads_parts
+from attnviz.ui.pages import heads_parts, heads_studies
 
 STOPPED = "layers stopped"  # session key: the `_grid_key` whose computation the user has stopped
 PARTS = {
@@ -34,14 +34,14 @@ PARTS = {
     "stages": heads_parts.stages,
     "side": heads_parts.side_by_side,
     "difference": heads_parts.difference,
-    "does": heads_parts.does,
+    "does": heads_studies.does,
     "average": heads_parts.average,
     "rollout": heads_parts.rolled,
-    "family": heads_parts.family,
-    "off": heads_parts.off,
-    "masks": heads_parts.masks,
-    "cross": heads_parts.crossed,
-    "models": heads_parts.two_models,
+    "family": heads_studies.family,
+    "off": heads_studies.off,
+    "masks": heads_studies.masks,
+    "cross": heads_studies.crossed,
+    "models": heads_studies.two_models,
 }
 
 
@@ -165,7 +165,7 @@ def head(view: View) -> None:
     head_view(
         view.trace, view.labels, look,
         map_caption(view.trace, view.labels, look.layer, look.head, scale=look.scale, exclude_first=look.exclude_first),
-        key="head-view", on_head=_take_head, on_cell=_take_cell, on_look=_take_look,
+        key="head-view", on_head=heads_parts.select, on_cell=_take_cell, on_look=_take_look,
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip
 
@@ -203,11 +203,6 @@ def _look(view: View) -> Look:
         exclude_first=s.sink_aside,
         pinned=view.layer_and_head in view.pinned,
     )
-
-
-def _take_head(layer: int, head: int) -> None:
-    state.change(layer=layer, head=head)
-    state.rerun(*heads_parts.SELECTED)
 
 
 def _take_cell(query: int, key: int) -> None:
