@@ -60,6 +60,12 @@ def base_of(settings: Settings) -> Settings:
     return replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
 
 
+def compared(settings: Settings) -> list[ModelConfig]:
+    """Return the models with KV heads, starting with MHA, and MLA if it is selected."""
+    configs, selected = map(models.config_of, variants(settings)), models.config_of(settings)
+    return [c for c in configs if c.attention != "mla"] + ([selected] if selected.attention == "mla" else [])
+
+
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
     """Return the cache bytes per token of each variant, counted from tensors."""
     return {config: cached_bytes(config, 1) for config in map(models.config_of, variants(settings))}
@@ -148,6 +154,11 @@ class Tiling:
     layer: Comparison
     losses: np.ndarray
     tiled_losses: np.ndarray
+
+    @property
+    def change(self) -> analysis.Difference:
+        """How much the wrong order adds to the loss."""
+        return analysis.paired_difference(self.tiled_losses, self.losses)
 
 
 def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
@@ -259,6 +270,30 @@ def best_grouping(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
 def grams(before: Trace, layer: int) -> dict[str, np.ndarray]:
     """Return the inner products (H, H) of one layer's keys, and of its values."""
     return {"keys": analysis.gram(before.k[layer]), "values": analysis.gram(before.v[layer])}
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Similarity (H, H) of one layer's heads before they share KV heads, and two groupings of them."""
+
+    cosines: np.ndarray
+    neighbours: analysis.Groups  # as GQA groups them
+    best: analysis.Groups  # the grouping that loses the smallest share
+    lost: tuple[float, float]  # share of the squared length that each of the two loses
+    total: float  # squared length of all heads
+
+
+def grouping_of(settings: Settings, ids: tuple[int, ...], layer: int, part: str, n_groups: int) -> Grouping:
+    """Compare a layer's keys or values in MHA, and group them. part: "keys" or "values"."""
+    return _grouping(base_of(settings), ids, layer, part, n_groups)
+
+
+@models.cached_by_model(64)
+def _grouping(base: Settings, ids: tuple[int, ...], layer: int, part: str, n_groups: int) -> Grouping:
+    inner = grams(models.trace_of(base, ids), layer)[part]
+    neighbours, best = analysis.neighbours(len(inner), n_groups), analysis.best_grouping(inner, n_groups)
+    lost = analysis.lost_share(inner, neighbours), analysis.lost_share(inner, best)
+    return Grouping(analysis.cosines(inner), neighbours, best, lost, float(inner.trace()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
 
-from attnviz.analysis.rope import RotatedPair, as_pairs
+from attnviz.analysis import rope as analysis
+from attnviz.analysis.rope import DecayBound, RotatedPair, as_pairs
 from attnviz.checks import ConfigError, shown
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
@@ -26,6 +28,8 @@ HOLDERS = ("rope_scaling", "rope_parameters")  # fields of a config.json that ho
 LAYER_KINDS = ("full_attention", "sliding_attention")  # Gemma 3's rope_parameters hold one for each
 UNTRAINED_CONTEXT = 256
 WATCHABLE = np.radians((5, 30))  # per token: fast enough to see and slow enough to follow
+MIN_FARTHEST = 255  # largest distance at which a score is computed, at least
+ALMOST_ALL = 0.995  # share of the weights below full colour
 MAX_CURVE_BYTES = 2_000_000  # of losses by position: about 500 methods on 512 tokens
 
 _curves = ByteCache(MAX_CURVE_BYTES)
@@ -107,6 +111,73 @@ def selected_vectors(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Return the selected query's q (D,) and the selected key's k (D,) before RoPE, rotated dimensions first."""
     q, k = pre_rope(view, *view.layer_and_head)
     return q[view.query], k[view.key]
+
+
+def unrotated_part(view: View) -> float:
+    """Return the part of the selected query's and key's q·k that does not depend on their distance."""
+    return analysis.unrotated_part(*selected_vectors(view), len(frequencies(view)))
+
+
+def moved_apart(view: View) -> tuple[np.ndarray, np.ndarray, DecayBound]:
+    """Return parts, scores and decay bound of the selected query and key at the distances 0, 1, …
+
+    The distances are 0, -1, … for a key after the query. parts (n_pairs + 1, n_distances): of q·k, last the unrotated
+    part. scores (n_distances,): their sum, divided by sqrt(D).
+    """
+    config, values, (q, k) = rotated(view), frequencies(view), selected_vectors(view)
+    distances = np.arange(max(MIN_FARTHEST, len(view.ids)) + 1) * (1 if view.query >= view.key else -1)
+    parts = analysis.score_parts(q, k, values, distances, config.rope_layout)
+    bound = analysis.decay_bound(q, k, values, distances, config.rope_layout)
+    return parts, parts.sum(0) / config.head_dim**0.5, bound
+
+
+def by_distance(view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return distances and the mean, lowest and highest score of the selected head at each, and the number of pairs."""
+    (layer, head), trace = view.layer_and_head, view.trace
+    allowed = trace.allowed[layer]
+    return *analysis.by_distance(trace.scores_of(layer, head), allowed), int(allowed.sum())
+
+
+def shifted_scores(view: View) -> rope_equalities.ShiftedScores:
+    """Return the score of the selected query and key, both shifted by the same number of positions."""
+    q, k = selected_vectors(view)
+    return rope_equalities.shifted_scores(q, k, view.query, view.key, frequencies(view), rotated(view).rope_layout)
+
+
+def shifted_outputs(view: View) -> rope_equalities.ShiftedOutputs:
+    """Return the selected head's output with the whole text shifted, with and without rotated values."""
+    (layer, head), trace = view.layer_and_head, view.trace
+    q, k = pre_rope(view, layer, head)
+    v, allowed = trace.v[layer, view.config.layer.kv_head_of[head]], trace.allowed[layer]
+    return rope_equalities.shifted_outputs(q, k, v, allowed, frequencies(view), view.query, view.config.rope_layout)
+
+
+def compared_layouts(view: View) -> rope_equalities.LayoutsCompared:
+    """Compare the scores of the selected head in the two layouts."""
+    return rope_equalities.compare_layouts(*pre_rope(view, *view.layer_and_head), frequencies(view))
+
+
+def compared_weights(maps: Sequence[np.ndarray], allowed: np.ndarray) -> tuple[float, list[float]]:
+    """Return the weight of full colour for maps (T, T), and each map's largest difference from the first."""
+    top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps)
+    return top, [float(np.abs(weights - maps[0]).max()) for weights in maps]
+
+
+def latent_scores(view: View) -> tuple[list[np.ndarray], float, list[float]]:
+    """Return the content part, the RoPE part and the scores (T, T) of the selected head of an MLA.
+
+    Then the largest absolute value of all three, and the standard deviation of each, over the allowed cells.
+    """
+    (layer, head), trace = view.layer_and_head, view.trace
+    q, k, allowed = (
+        trace.q[layer, head],
+        trace.k[layer, head],
+        trace.allowed[layer],
+    )  # MLA's expanded keys: one per head
+    content, position = analysis.split_scores(q, k, view.config.qk_rope_head_dim, trace.scale)
+    parts = [content, position, trace.scores_of(layer, head)]
+    limit = float(max(np.abs(part[allowed]).max() for part in parts))
+    return parts, limit, [float(part[allowed].std()) for part in parts]
 
 
 def first_rotated(view: View) -> int:
@@ -231,6 +302,12 @@ def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
         return view.ids, "your own"
     which = f"a shipped story; your text has {n} tokens and would need more than {trained + 1}"
     return models.long_text(view.settings)[: view.max_tokens], which
+
+
+def scaled_frequencies(view: View, methods: dict[str, RopeScaling | None], n_tokens: int) -> dict[str, np.ndarray]:
+    """Return the frequencies (n_pairs,) of each method on a text of n_tokens."""
+    config = rotated(view)
+    return rope_equalities.scaled_frequencies(config.rotary_dim, config.rope_theta, methods, n_tokens)
 
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:

@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnviz.analysis.groups import best_grouping, cosines, gram, lost_share
+from attnviz.compute import models
 from attnviz.compute import query_groups as compute_groups
 from attnviz.config import ModelConfig, divisors
-from attnviz.cost import count_parameters
+from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.decode import attention_flops
 from attnviz.cost.variants import with_latent
 from attnviz.experiments.equalities import cached_bytes
@@ -205,6 +207,27 @@ def test_losses_printed_are_those_drawn(both, n_characters):
     else:
         assert error is None and "±" not in drawing.title
     assert f"{abs(mean):.2f}" in drawing.title and ("−" in drawing.title) == f"{mean:z.2f}".startswith("-")
+
+
+def test_similar_heads_are_grouped_once_for_all_models_of_a_family(monkeypatch):
+    shared, ids = Settings(model="gqa-2"), tuple(range(31))
+    trace = models.trace_of(Settings(model="mha"), ids)
+    inner = gram(trace.v[1])
+    found = compute_groups.grouping_of(shared, ids, 1, "values", 2)
+    np.testing.assert_array_equal(found.cosines, cosines(inner))
+    assert found.neighbours == ((0, 1, 2, 3), (4, 5, 6, 7)) and found.best == best_grouping(inner, 2)
+    assert found.lost == (lost_share(inner, found.neighbours), lost_share(inner, found.best))
+    assert found.lost[1] <= found.lost[0] and found.total == pytest.approx(float(np.square(trace.v[1]).sum()))
+    monkeypatch.setattr(compute_groups, "grams", lambda *given: pytest.fail("this was computed before"))
+    assert compute_groups.grouping_of(replace(shared, head=3), ids, 1, "values", 2) is found
+    with pytest.raises(pytest.fail.Exception):
+        compute_groups.grouping_of(shared, ids, 1, "keys", 2)
+
+
+@pytest.mark.parametrize("model", ["mha", "gqa-2", "mla"])
+def test_models_with_kv_heads_are_compared_and_mla_if_it_is_selected(model):
+    names = [attention_name(config) for config in compute_groups.compared(Settings(model=model))]
+    assert names == ["MHA", "GQA-4", "GQA-2", "MQA"] + ["MLA"] * (model == "mla")
 
 
 @given(st.text(alphabet="a é好👩🏽\u200d\n.", min_size=1, max_size=30))

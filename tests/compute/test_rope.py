@@ -49,6 +49,40 @@ def test_only_a_method_that_changed_is_run_again(monkeypatch: pytest.MonkeyPatch
     assert not np.array_equal(changed["YaRN"], found["YaRN"]) and changed["none"] is found["none"]
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(query=9, key=4), Settings(query=4, key=9, causal=False), Settings(model="mla", query=7, key=7)],
+)
+def test_a_score_moved_to_its_own_distance_is_that_of_the_trace(settings: Settings) -> None:
+    view = View(settings)
+    layer, head = view.layer_and_head
+    parts, scores, bound = rope.moved_apart(view)
+    here = abs(view.query - view.key)
+    assert parts.shape == (len(rope.frequencies(view)) + 1, rope.MIN_FARTHEST + 1)
+    assert scores[here] == pytest.approx(view.trace.scores_of(layer, head)[view.query, view.key], abs=1e-4)
+    assert (np.abs(scores) <= bound.values / view.config.head_dim**0.5 + 1e-9).all()
+    assert parts[-1, 0] == rope.unrotated_part(view)
+    *_, n_pairs = rope.by_distance(view)
+    assert n_pairs == view.trace.allowed[layer].sum()
+
+
+def test_maps_are_compared_with_the_first_on_one_scale() -> None:
+    maps = [np.eye(7), np.full((7, 7), 0.25)]
+    everywhere, diagonal = np.ones((7, 7), bool), np.eye(7, dtype=bool)
+    assert rope.compared_weights(maps, everywhere) == (1, [0, 0.75])
+    assert rope.compared_weights(maps[1:], diagonal) == (0.25, [0])
+
+
+def test_the_parts_of_latent_scores_add_up_to_them() -> None:
+    view = View(Settings(model="mla", layer=2, head=3))
+    (content, position, whole), limit, spreads = rope.latent_scores(view)
+    allowed = view.trace.allowed[2]
+    np.testing.assert_allclose(content + position, whole, atol=1e-4)
+    np.testing.assert_array_equal(whole, view.trace.scores_of(2, 3))
+    assert limit == max(np.abs(part[allowed]).max() for part in (content, position, whole))
+    assert spreads == [part[allowed].std() for part in (content, position, whole)]
+
+
 LLAMA3 = (
     '{"rope_type": "llama3", "factor": 4, "low_freq_factor": 1, "high_freq_factor": 4, '
     '"original_max_position_embeddings": 8192}'

@@ -129,10 +129,9 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
 def _tiled_loss(found: compute_groups.Tiling, text: str) -> str:
     if not len(found.losses):
         return ""
-    change = analysis.paired_difference(found.tiled_losses, found.losses)
     return (
         f" The loss goes from {found.losses.mean():.2f} to **{found.tiled_losses.mean():.2f}** nats per token "
-        f"({group_quality.signed(change)}, {count(change.n, 'predicted token')} of {text})."
+        f"({group_quality.signed(found.change)}, {count(found.change.n, 'predicted token')} of {text})."
     )
 
 
@@ -151,7 +150,7 @@ def cached(view: View) -> None:
 def scale(view: View) -> None:
     """The projections and one decode step, to scale."""
     config, measured = view.config, compute_groups.cache_of_family(view.settings)
-    work = groups_work.work_panel(_compared(view), config, len(view.ids))
+    work = groups_work.work_panel(compute_groups.compared(view.settings), config, len(view.ids))
     if config.attention == "mla":
         to_scale([work], "stored")
         charts.show(latent.latent(config), "latent-scale")
@@ -244,13 +243,7 @@ def _agreement(found: list[tuple[Comparison, Comparison]]) -> str:
 
 
 def _work(view: View) -> None:
-    charts.show(groups_work.work(_compared(view), view.config, len(view.ids)), "work")
-
-
-def _compared(view: View) -> list[ModelConfig]:
-    """Return the models with KV heads, starting with MHA, and MLA if it is selected."""
-    configs = [c for c in map(models.config_of, compute_groups.variants(view.settings)) if c.attention != "mla"]
-    return configs + ([view.config] if view.config.attention == "mla" else [])
+    charts.show(groups_work.work(compute_groups.compared(view.settings), view.config, len(view.ids)), "work")
 
 
 def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
@@ -359,12 +352,11 @@ def _similarity(view: View) -> None:
     if c.n_heads > analysis.MAX_HEADS:
         st.info(f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
         return
-    before = models.trace_of(compute_groups.base_of(view.settings), view.ids)
-    inner = compute_groups.grams(before, layer)[part]
-    plain, best = analysis.neighbours(c.n_heads, c.n_kv_heads), analysis.best_grouping(inner, c.n_kv_heads)
-    lost = analysis.lost_share(inner, plain), analysis.lost_share(inner, best)
-    total = float(inner.trace())
-    charts.show(group_quality.similarity(analysis.cosines(inner), plain, best, lost, total, part, layer), "similarity")
+    found = compute_groups.grouping_of(view.settings, view.ids, layer, part, c.n_kv_heads)
+    drawing = group_quality.similarity(
+        found.cosines, found.neighbours, found.best, found.lost, found.total, part, layer
+    )
+    charts.show(drawing, "similarity")
 
 
 def _latent(view: View) -> None:

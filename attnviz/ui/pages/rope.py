@@ -24,8 +24,6 @@ PARTS = ("rotation", "pairs", "closer")  # parts that show the selected head, to
 LAYOUTS = {"half": "half-split", "interleaved": "interleaved"}  # {value in the config: name on the page}
 STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 THETAS = tuple(round(step * 10.0**power) for power in range(2, 7) for step in STEPS) + (10_000_000,)
-ALMOST_ALL = 0.995  # share of the weights below full colour
-MIN_FARTHEST = 255  # largest distance drawn, at least
 PASTE = '{"rope_type": "longrope", "short_factor": [1, …], "long_factor": [2, …], "factor": 2, …}'
 
 
@@ -76,8 +74,7 @@ def rotation(view: View) -> None:
     st.markdown(f"## {caption.title}")
     left, right = st.columns(2, gap="large")
     with left:  # on a phone above the equations: the arrows and Play are what to look at first
-        q, k = compute_rope.selected_vectors(view)
-        unrotated = analysis.unrotated_part(q, k, n_pairs)
+        unrotated = compute_rope.unrotated_part(view)
         data = rope_pair.pack(
             values, *compute_rope.selected_pairs(view), unrotated, config.head_dim, rotated.pair, dimensions,
             (rotated.m, rotated.n), view.labels, _head(view).colour, _reads(view),
@@ -171,22 +168,16 @@ def _distance(view: View) -> None:
     st.markdown(
         "The marked point is the distance in this text; the line shows the same two vectors at other distances."
     )
-    config, values, head = compute_rope.rotated(view), compute_rope.frequencies(view), _head(view)
-    (m, n), (q, k) = (view.query, view.key), compute_rope.selected_vectors(view)
+    config, head, m, n = compute_rope.rotated(view), _head(view), view.query, view.key
+    parts, scores, bound = compute_rope.moved_apart(view)
     head_dim, unrotated = config.head_dim, config.head_dim - config.rotary_dim
-    distances = np.arange(max(MIN_FARTHEST, len(view.labels)) + 1) * (1 if m >= n else -1)
-    parts = analysis.score_parts(q, k, values, distances, config.rope_layout)
-    bound = analysis.decay_bound(q, k, values, distances, config.rope_layout)
     left, right = st.columns(2, gap="large")
     with left:
         labels = view.labels[m], view.labels[n]
         charts.show(rope_scores.moved_apart(parts, m, n, *labels, head_dim, unrotated, head), "apart")
     with right:
-        scores = parts.sum(0) / head_dim**0.5
         charts.show(rope_scores.decay(scores, bound, abs(m - n), head_dim, unrotated, head), "decay")
-    allowed = view.trace.allowed[head.layer]
-    means = analysis.by_distance(view.trace.scores_of(head.layer, head.head), allowed)
-    charts.show(rope_scores.by_distance(*means, int(allowed.sum()), head), "by-distance")
+    charts.show(rope_scores.by_distance(*compute_rope.by_distance(view), head), "by-distance")
 
 
 def _rounding(view: View) -> None:
@@ -194,21 +185,15 @@ def _rounding(view: View) -> None:
     st.markdown(
         "Compare the lines: in exact arithmetic no shift would change the score, so every change is rounding error."
     )
-    config, (q, k) = compute_rope.rotated(view), compute_rope.selected_vectors(view)
-    m, n = view.query, view.key
-    shifted = rope_equalities.shifted_scores(q, k, m, n, compute_rope.frequencies(view), config.rope_layout)
-    charts.show(rope_scores.shifts(shifted, m, n, config.head_dim), "shifts")
+    shifted = compute_rope.shifted_scores(view)
+    charts.show(rope_scores.shifts(shifted, view.query, view.key, view.config.head_dim), "shifts")
 
 
 def _values(view: View) -> None:
     """Reason why queries and keys are rotated, and values are not."""
     st.markdown("Compare the lines: with v rotated too, the output depends on the absolute positions of its tokens.")
-    head, trace = _head(view), view.trace
-    q, k = compute_rope.pre_rope(view, head.layer, head.head)
-    v, allowed = trace.v[head.layer, head.kv_head], trace.allowed[head.layer]
-    frequencies, layout = compute_rope.frequencies(view), view.config.rope_layout
-    moved = rope_equalities.shifted_outputs(q, k, v, allowed, frequencies, view.query, layout)
-    charts.show(rope_scores.values(moved, view.query, view.config.head_dim, head), "values")
+    moved = compute_rope.shifted_outputs(view)
+    charts.show(rope_scores.values(moved, view.query, view.config.head_dim, _head(view)), "values")
 
 
 def _layouts(view: View) -> None:
@@ -216,10 +201,9 @@ def _layouts(view: View) -> None:
     st.markdown(
         "Compare the maps: in the model's layout, in the other one, and in that one with reordered rows of W_q and W_k."
     )
-    head, values = _head(view), compute_rope.frequencies(view)
-    compared = rope_equalities.compare_layouts(*compute_rope.pre_rope(view, head.layer, head.head), values)
+    head, compared, n_pairs = _head(view), compute_rope.compared_layouts(view), len(compute_rope.frequencies(view))
     st.markdown(rope_scores.layout_finding(compared))
-    charts.show(rope_scores.layout_pairs(compared.order, len(values), compute_rope.first_rotated(view)), "layout-pairs")
+    charts.show(rope_scores.layout_pairs(compared.order, n_pairs, compute_rope.first_rotated(view)), "layout-pairs")
     own = view.config.rope_layout
     as_run, other = LAYOUTS[own], LAYOUTS[rope_equalities.OTHER_LAYOUT[own]]
     variants = {
@@ -255,15 +239,16 @@ def _without(view: View) -> None:
 
 def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes: dict[str, str]) -> None:
     """Draw attention maps side by side, each with its largest difference from the first and its own note."""
-    allowed, first, ground = view.trace.allowed[head.layer], next(iter(maps.values())), st.context.theme.type
-    top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps.values())
+    allowed, ground = view.trace.allowed[head.layer], st.context.theme.type
+    top, changes = compute_rope.compared_weights(list(maps.values()), allowed)
     st.caption(
         f"{head.caption}. Each row is a query; its weights sum to 1. Each column is a key. The colour scale ends "
         f"at {top:.2g}."
     )
-    for i, (column, (name, weights)) in enumerate(zip(st.columns(len(maps)), maps.items(), strict=True)):
-        title = name if i == 0 else f"{name}: weights change by up to {np.abs(weights - first).max():.2g}"
-        with column:
+    columns = st.columns(len(maps))
+    for i, (name, weights) in enumerate(maps.items()):
+        title = name if i == 0 else f"{name}: weights change by up to {changes[i]:.2g}"
+        with columns[i]:
             drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, notes[name], ground)
             charts.show(drawing, f"map-{view.settings.tab}-{i}")
 
@@ -290,7 +275,7 @@ def _longer(view: View) -> None:
     if problem:
         st.error(escaped(problem), icon=":material/error:")
     ids, which = compute_rope.long_ids(view, trained)
-    by_method = rope_equalities.scaled_frequencies(config.rotary_dim, config.rope_theta, methods, len(ids))
+    by_method = compute_rope.scaled_frequencies(view, methods, len(ids))
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.slowed(by_method, compute_rope.learned_frequencies(view), trained, len(ids)), "slowed")
@@ -332,11 +317,9 @@ def _latent(view: View) -> None:
     if view.config.attention != "mla":
         st.button("Show it with the MLA checkpoint", on_click=_take_mla)
         return
-    head, trace = _head(view), view.trace
-    q, k = trace.q[head.layer, head.head], trace.k[head.layer, head.kv_head]
-    content, rotated = analysis.split_scores(q, k, view.config.qk_rope_head_dim, trace.scale)
-    whole, allowed = trace.scores_of(head.layer, head.head), trace.allowed[head.layer]
-    limit = float(max(np.abs(part[allowed]).max() for part in (content, rotated, whole)))
+    head = _head(view)
+    (content, rotated, whole), limit, spreads = compute_rope.latent_scores(view)
+    allowed = view.trace.allowed[head.layer]
     n_rotated, off = view.config.qk_rope_head_dim, "" if view.settings.rope else " (RoPE is off)"
     parts = {  # notes of about the same length, so that the maps beside each other start at the same height
         "content": (
@@ -352,8 +335,8 @@ def _latent(view: View) -> None:
         f"{head.caption}. Each row is a query, each column a key. The three maps share one colour scale, to "
         f"±{limit:.1f}: a pale map adds little to the scores."
     )
-    for column, (key, (name, scores, note)) in zip(st.columns(3), parts.items(), strict=True):
-        title = f"{name}: standard deviation {scores[allowed].std():.2f}"
+    for column, (key, (name, scores, note)), spread in zip(st.columns(3), parts.items(), spreads, strict=True):
+        title = f"{name}: standard deviation {spread:.2f}"
         with column:
             charts.show(rope_scores.score_map(scores, allowed, view.labels, limit, title, note), f"mla-{key}")
 
