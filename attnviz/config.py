@@ -14,11 +14,13 @@ from typing import Any
 from attnviz.checks import ConfigError, number, one_of, shown, switch, whole
 from attnviz.facts import LATENT_FIELDS, config_fields, refuse_unknown
 
+ATTENTION_KINDS = ("mha", "gqa", "mqa", "mla")
 FFN_KINDS = ("swiglu", "geglu", "gelu", "relu")
 POSITION_KINDS = ("rope", "learned", "alibi", "none")
 NORM_KINDS = ("rmsnorm", "layernorm")
 QK_NORM_KINDS = ("head", "width")
 ROPE_LAYOUTS = ("half", "interleaved")
+SHIPPED = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}  # checkpoints: id -> name
 RUN_FIELDS = (
     "position", "max_context", "rope_theta", "rope_theta_windowed", "rope_scaling", "rope_layout", "rotary_fraction",
     "causal", "sliding_window", "full_layers", "n_sinks",
@@ -268,7 +270,7 @@ class ModelConfig:
         one_of("norm", self.norm, NORM_KINDS)
         one_of("norms_per_layer", self.norms_per_layer, (1, 2, 4))
         one_of("rope_layout", self.rope_layout, ROPE_LAYOUTS)
-        one_of("attention", self.attention, ("mha", "gqa", "mqa", "mla"))
+        one_of("attention", self.attention, ATTENTION_KINDS)
         if self.qk_norm is not None:
             one_of("qk_norm", self.qk_norm, QK_NORM_KINDS)
         for name in (f.name for f in fields(self) if f.type == "bool"):

@@ -58,13 +58,13 @@ def strongest_pair(weights: np.ndarray, allowed: np.ndarray, pairs: Sequence[tup
     return Found(layer, head, query, key, weight, Share(weight, 1 / n_keys, 1))
 
 
-def bracket_pairs(labels: Sequence[str], opening: str = "(", closing: str = ")") -> list[tuple[int, int]]:
+def bracket_pairs(labels: Sequence[str]) -> list[tuple[int, int]]:
     """Return each closing bracket's token with that of its opening bracket."""
     pairs, stack = [], []
     for i, label in enumerate(labels):
-        if label.endswith(opening):
+        if label.endswith("("):
             stack.append(i)
-        elif label.endswith(closing) and stack:
+        elif label.endswith(")") and stack:
             pairs.append((i, stack.pop()))
     return pairs
 

@@ -12,13 +12,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from attnviz.checkpoints.opened import OpenError, open_model
-from attnviz.config import ConfigError, ModelConfig
+from attnviz.config import SHIPPED, ConfigError, ModelConfig
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer, tokenizer
 
 __all__ = ["CheckpointError", "OpenError", "list_checkpoints", "load_checkpoint", "open_model", "shipped_config"]
 FOLDER = Path(__file__).parent
-ORDER = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 
 
 class CheckpointError(ValueError):
@@ -27,7 +26,7 @@ class CheckpointError(ValueError):
 
 def list_checkpoints() -> list[str]:
     """Return the ids of the shipped checkpoints, most KV heads first."""
-    return [name for name in ORDER if (FOLDER / f"{name}.safetensors").exists()]
+    return [name for name in SHIPPED if (FOLDER / f"{name}.safetensors").exists()]
 
 
 def load_checkpoint(id_or_path: str | Path) -> tuple[Transformer, Tokenizer]:
@@ -50,7 +49,7 @@ def shipped_config(name: str) -> ModelConfig:
 @contextmanager
 def _opened(id_or_path: str | Path) -> Iterator[safe_open]:
     """Open a checkpoint file; errors, also while it is read, are raised as CheckpointError."""
-    path = FOLDER / f"{id_or_path}.safetensors" if str(id_or_path) in ORDER else Path(id_or_path)
+    path = FOLDER / f"{id_or_path}.safetensors" if str(id_or_path) in SHIPPED else Path(id_or_path)
     if not path.is_file():
         known = ", ".join(list_checkpoints()) or "none"
         raise CheckpointError(f"There is no checkpoint {path.name}; shipped with the app: {known}.")
@@ -66,7 +65,7 @@ def _config(file: safe_open, id_or_path: str | Path) -> ModelConfig:
     """Read the configuration in the file; a shipped checkpoint must have the attention type of its name."""
     config = config_from_metadata(file.metadata() or {})
     attention = f"gqa-{config.n_kv_heads}" if config.attention == "gqa" else config.attention
-    if id_or_path in ORDER and attention != id_or_path:
+    if id_or_path in SHIPPED and attention != id_or_path:
         raise ConfigError(f"it contains {attention}, not {id_or_path}")
     return config
 

@@ -13,7 +13,6 @@ from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
     Serving,
     attention_name,
-    comparison,
     count_parameters,
     kv_cache_bytes,
     load_accelerators,
@@ -27,7 +26,7 @@ from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing
 from attnviz.session.settings import Settings
 
-CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
+MEASURED_CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
 MAX_SECONDS = 30  # after which a measurement stops and keeps its results so far
 MAX_PASTED = 100_000  # characters of a pasted configuration
 SECONDS_TO_STOP = 5.0  # to wait for a cancelled measurement to finish its current step
@@ -73,11 +72,6 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
         return ModelConfig.from_dict(pasted), None
     found = read_hf_config(pasted)
     return found.model, found
-
-
-def compared(config: ModelConfig) -> list[ModelConfig]:
-    """List this model with each attention type it could have, mask and position settings unchanged."""
-    return comparison(config)
 
 
 def serving(s: Settings) -> Serving:
@@ -161,9 +155,9 @@ class Measurement:
                 self.problem = f"Models with more than {MAX_WEIGHT_BYTES / 1e6:.0f} MB of weights are not measured."
                 return
             end = time.monotonic() + MAX_SECONDS
-            for i, timing in enumerate(measure.timings(models, CONTEXTS)):
+            for i, timing in enumerate(measure.timings(models, MEASURED_CONTEXTS)):
                 self.results.append(timing)
-                self.share = (i + 1) / (len(models) * len(CONTEXTS))
+                self.share = (i + 1) / (len(models) * len(MEASURED_CONTEXTS))
                 if time.monotonic() > end or self._stop.is_set():
                     return
         finally:

@@ -20,6 +20,7 @@ from attnviz import decode
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
+from attnviz.config import SHIPPED
 from attnviz.decode import comparisons, speculate
 from attnviz.decode.comparisons import Bounded, Compared, Member, Quantised, Roofline, Shared, Speculated, Spread
 from attnviz.decode.writing import Written, write
@@ -29,9 +30,7 @@ AHEAD = 24  # tokens generated beyond those in the link
 AT_ONCE = 1  # of these, how many are generated before a click is answered
 MORE = 40  # tokens generated beyond those the browser has, during playback
 CHUNK = 8  # tokens generated between two checks for a requested rerun
-MAX_TOKENS = 512  # of the text and its continuation
 MAX_RUN_BYTES = 24_000_000
-SHIPPED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 N_READ = 192  # tokens of the text whose loss is plotted
 N_SHARED = 12  # tokens in each continuation
 N_SPECULATED = 24
@@ -64,7 +63,7 @@ def usable(view: View) -> tuple[int, ...]:
 
 def room(view: View) -> int:
     """Return how many tokens can be generated after the text."""
-    return max(0, min(MAX_TOKENS, view.max_tokens) - len(view.ids))
+    return max(0, view.max_tokens - len(view.ids))
 
 
 def continued(view: View) -> tuple[Hashable, ...]:
@@ -186,7 +185,7 @@ def _at_least_two(view: View) -> tuple[int, ...]:
 
 def family(view: View) -> tuple[Member, ...]:
     """Continue the same text with each of the five shipped checkpoints, under the same mask and position settings."""
-    return _family(_as_run(view.settings), view.ids[: MAX_TOKENS - AHEAD], sampling_of(view.settings))
+    return _family(_as_run(view.settings), view.ids[: models.MAX_TOKENS - AHEAD], sampling_of(view.settings))
 
 
 @_measured(hashkey)
@@ -237,7 +236,7 @@ def shared(view: View) -> Shared:
     """Generate several continuations that share the text's cache blocks."""
     view = causal(view)
     s, ids = view.settings, _at_least_two(view)[-(view.max_tokens - N_SHARED) :]
-    return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), min(MAX_TOKENS, view.max_tokens))
+    return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), view.max_tokens)
 
 
 def shared_sampling(s: Settings) -> decode.Sampling:

@@ -94,9 +94,6 @@ class Download:
             self.problem = "The download was cancelled. Start it again to resume it."
         except models.OpenError as error:
             self.problem = str(error)
-        except Exception:
-            self.problem = f"The download of {self.name} failed. Start it again to resume it."
-            raise
         finally:
             if not self.done and not self.problem:
                 self.problem = f"The download of {self.name} failed. Start it again to resume it."

@@ -15,7 +15,7 @@ def _ignore_wait(n_ahead: int) -> None:
     pass
 
 
-ON_WAIT: ContextVar[WaitCallback] = ContextVar("tell", default=_ignore_wait)  # shows the wait on the page that runs
+ON_WAIT: ContextVar[WaitCallback] = ContextVar("on_wait", default=_ignore_wait)  # shows the wait on the page that runs
 
 
 class Interrupted(Exception):
@@ -61,6 +61,5 @@ class QueueSemaphore:
             on_wait(0)
 
 
-FRAGMENT_SEMAPHORE = QueueSemaphore(
-    at_once=2
-)  # fragments of all sessions: one thread computes while another runs Python
+# Fragments of all sessions: one thread computes while another runs Python.
+FRAGMENT_SEMAPHORE = QueueSemaphore(at_once=2)

@@ -69,11 +69,11 @@ def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
     return n_full * n_tokens + (model.n_layers - n_full) * min(n_tokens, model.sliding_window + model.n_sinks)
 
 
-def expanded_cache_bytes(model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16) -> int:
-    """Return MLA's cache bytes if each head's expanded keys and values were cached instead of the latent."""
-    _check(n_tokens, batch_size, bits, None)
+def expanded_cache_bytes(model: ModelConfig, n_tokens: int, bits: float = 16) -> int:
+    """Return the bytes that one sequence would take if MLA cached each head's expanded keys and values."""
+    _check(n_tokens, 1, bits, None)
     numbers = model.n_heads * (model.head_dim + model.v_head_dim)
-    return -(-batch_size * cached_tokens(model, n_tokens) * numbers * Fraction(bits) // 8)
+    return -(-cached_tokens(model, n_tokens) * numbers * Fraction(bits) // 8)
 
 
 def _vectors(model: ModelConfig) -> dict[str, tuple[int, int]]:

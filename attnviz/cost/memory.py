@@ -69,11 +69,9 @@ def weight_bytes(model: ModelConfig, weight_bits: float = 16) -> int:
     return -(-count_parameters(model).total * Fraction(weight_bits) // 8)
 
 
-def tokens_that_fit(
-    model: ModelConfig, free: int, bits: float = 16, batch_size: int = 1, *, block_size: int | None = None
-) -> int | None:
+def tokens_that_fit(model: ModelConfig, free: int, bits: float = 16, *, block_size: int | None = None) -> int | None:
     """Return the longest context whose cache takes at most `free` bytes; None if even 10^9 tokens do, the maximum."""
-    of_one = sum(cache_parts(model, 1, batch_size, bits, block_size=block_size).values())
+    of_one = sum(cache_parts(model, 1, 1, bits, block_size=block_size).values())
     most = free // (of_one / cached_tokens(model, 1))  # tokens, summed over the layers
     fits = bisect_right(range(1, LARGEST_CONTEXT + 1), most, key=partial(cached_tokens, model))
     return None if fits == LARGEST_CONTEXT else fits

@@ -53,14 +53,8 @@ class Comparison:
 
 
 @torch.inference_mode()
-def equalities(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32") -> list[Comparison]:
-    """Compare the formulations that exist for this layer on these tokens, in `dtype` ("float32", "float64")."""
-    return _equalities(model, layer_input(model, token_ids, layer), layer, dtype)
-
-
-@torch.inference_mode()
 def equalities_in_both(model: Transformer, token_ids: Sequence[int], layer: int) -> list[tuple[Comparison, Comparison]]:
-    """Return the comparisons in float32 and in float64; the layer's input is computed once."""
+    """Compare the formulations that exist for this layer on these tokens, in float32 and in float64."""
     x = layer_input(model, token_ids, layer)
     return list(zip(*(_equalities(model, x, layer, dtype) for dtype in ("float32", "float64")), strict=True))
 
@@ -81,12 +75,12 @@ def _equalities(model: Transformer, x: Tensor, layer: int, dtype: str) -> list[C
 
 
 @torch.inference_mode()
-def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32") -> Comparison:
+def tiling(model: Transformer, token_ids: Sequence[int], layer: int) -> Comparison:
     """Compare the layer with a copy that reads its KV heads in the wrong order: 0 1 0 1 by `repeat`, not 0 0 1 1.
 
     The orders are the same with a single KV head and with one KV head per query head.
     """
-    attn, x, how = _layer(model, layer_input(model, token_ids, layer), layer, dtype)
+    attn, x, how = _layer(model, layer_input(model, token_ids, layer), layer, "float32")
     return _compare(
         "repeat() = repeat_interleave()",
         ("query head h reads KV head h // group_size", attn(x, **how)),

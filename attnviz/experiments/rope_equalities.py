@@ -5,7 +5,7 @@ T query tokens, S key tokens, D head_dim. numpy in, numpy out, so that figures c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -49,10 +49,9 @@ def shifted_scores(
     n: int,
     frequencies: np.ndarray,
     layout: str = "half",
-    shifts: Sequence[int] = SHIFTS,
 ) -> ShiftedScores:
     """Compute q·k / sqrt(D) with q (D,) at position m + shift and k (D,) at n + shift; q and k before RoPE."""
-    at, freqs = torch.tensor(shifts), torch.as_tensor(frequencies)
+    at, freqs = torch.tensor(SHIFTS), torch.as_tensor(frequencies)
 
     def score(dtype: torch.dtype, rotation: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:
         query, key = (torch.tensor(x, dtype=dtype).expand(len(at), -1) for x in (q, k))  # (n_shifts, D)
@@ -66,7 +65,7 @@ def shifted_scores(
         return rotate(x, positions.float()[:, None] * freqs.float(), layout)
 
     return ShiftedScores(
-        tuple(shifts),
+        SHIFTS,
         score(torch.float64, rotate_exactly),
         score(torch.float32, rotate_exactly),
         score(torch.float32, rotate_in_float32),
@@ -86,7 +85,7 @@ class ShiftedOutputs:
 @torch.inference_mode()
 def shifted_outputs(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, allowed: np.ndarray, frequencies: np.ndarray, m: int,
-    layout: str = "half", shifts: Sequence[int] = SHIFTS,
+    layout: str = "half",
 ) -> ShiftedOutputs:  # fmt: skip
     """Compare the head's output for query m at each shift; q and k (T, D) before RoPE, v (T, Dv), allowed (T, T)."""
     query, key, value = (torch.tensor(x)[None, None] for x in (q[m : m + 1], k, v))  # (1, 1, 1 or T, D)
@@ -101,9 +100,9 @@ def shifted_outputs(
 
     def changes(rotate_values: bool) -> np.ndarray:
         first = output(0, rotate_values)
-        return np.array([float((output(shift, rotate_values) - first).abs().max()) for shift in shifts])
+        return np.array([float((output(shift, rotate_values) - first).abs().max()) for shift in SHIFTS])
 
-    return ShiftedOutputs(tuple(shifts), changes(False), changes(True), float(output(0, False).abs().max()))
+    return ShiftedOutputs(SHIFTS, changes(False), changes(True), float(output(0, False).abs().max()))
 
 
 @dataclass(frozen=True)

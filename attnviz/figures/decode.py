@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from attnviz.config import ModelConfig
+from attnviz.config import SHIPPED, ModelConfig
 from attnviz.equations import Equation, Expression, Value, number_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from attnviz.decode.writing import WrittenStep
 
 FLOAT32 = 4  # bytes per number
-NAMES = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}
-KINDS_OF = {"mha": "mha", "gqa-4": "gqa", "gqa-2": "gqa", "mqa": "mqa", "mla": "mla"}
 FILTERS = ("top-k", "top-p", "min-p")  # stages that can remove tokens
 WORK = ("multiplications", "bytes of weights read", "bytes of cache read")  # as the fields of `Work`
 DASHES = {"mha": "solid", "gqa-4": "solid", "gqa-2": "dash", "mqa": "solid", "mla": "dot"}
@@ -248,11 +246,11 @@ def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
     n = max(len(member.ids) for member in found)
     x = [n_tokens, n_tokens + n]
     for member in found:
-        style = kind_style(KINDS_OF[member.model])
+        style = kind_style(member.model.partition("-")[0])
         figure.add_scatter(
-            x=x, y=[member.token_bytes * t for t in x], mode="lines", name=NAMES[member.model],
+            x=x, y=[member.token_bytes * t for t in x], mode="lines", name=SHIPPED[member.model],
             line={"color": style["colour"], "dash": DASHES[member.model], "width": 2},
-            hovertemplate="%{x} tokens: %{y:,} B<extra>" + NAMES[member.model] + "</extra>",
+            hovertemplate="%{x} tokens: %{y:,} B<extra>" + SHIPPED[member.model] + "</extra>",
         )  # fmt: skip
     figure.update_layout(
         xaxis={"title": {"text": "tokens"}}, yaxis={"title": {"text": "bytes cached"}, "rangemode": "tozero"}
@@ -260,13 +258,13 @@ def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
     most, least = max(found, key=lambda m: m.token_bytes), min(found, key=lambda m: m.token_bytes)
     return Drawing(
         figure,
-        title=f"{NAMES[most.model]} caches {most.token_bytes:,} B per token, {NAMES[least.model]} "
+        title=f"{SHIPPED[most.model]} caches {most.token_bytes:,} B per token, {SHIPPED[least.model]} "
         f"{least.token_bytes:,} B",
         note=f"The five trained checkpoints continue the same text by {count(n, 'token')}. Bytes are counted in the "
         "live caches of all layers, float32.",
-        alt="; ".join(f"{NAMES[m.model]} caches {m.token_bytes:,} B per token" for m in found) + ".",
+        alt="; ".join(f"{SHIPPED[m.model]} caches {m.token_bytes:,} B per token" for m in found) + ".",
         table={
-            "model": [NAMES[m.model] for m in found], "bytes per token": [m.token_bytes for m in found],
+            "model": [SHIPPED[m.model] for m in found], "bytes per token": [m.token_bytes for m in found],
             f"bytes after {x[1]} tokens": [m.token_bytes * x[1] for m in found],
         },
     )  # fmt: skip
@@ -277,9 +275,9 @@ def family_times(found: Sequence[Member]) -> Drawing:
     fastest = min(found, key=lambda m: m.seconds.median)
     slowest = max(found, key=lambda m: m.seconds.median)
     apart = slowest.seconds.median / fastest.seconds.median
-    names, seconds = [NAMES[m.model] for m in found], [m.seconds for m in found]
+    names, seconds = [SHIPPED[m.model] for m in found], [m.seconds for m in found]
     rates = [s.per_second(1) for s in seconds]
-    title = f"Measured here: {NAMES[slowest.model]}'s step takes {apart:.1f} times {NAMES[fastest.model]}'s"
+    title = f"Measured here: {SHIPPED[slowest.model]}'s step takes {apart:.1f} times {SHIPPED[fastest.model]}'s"
     if fastest.seconds.overlaps(slowest.seconds):
         title = (
             f"Measured: medians {1e3 * fastest.seconds.median:.2f} to {_ms(slowest.seconds.median)}, within the spread"
@@ -310,6 +308,6 @@ def _against(found: Sequence[Member]) -> str:
         if each is not most:
             same = each.seconds.overlaps(most.seconds)
             finding = "faster" if each.seconds.median < most.seconds.median else "slower"
-            by_finding["within the spread (no difference shown)" if same else finding].append(NAMES[each.model])
+            by_finding["within the spread (no difference shown)" if same else finding].append(SHIPPED[each.model])
     findings = "; ".join(f"{listed(names)} {finding}" for finding, names in by_finding.items() if names)
-    return f"Compared with {NAMES[most.model]}, which caches the most: {findings}."
+    return f"Compared with {SHIPPED[most.model]}, which caches the most: {findings}."

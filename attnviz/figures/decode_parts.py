@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnviz.analysis.groups import Difference, paired_difference
+from attnviz.config import SHIPPED
 from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Value
 from attnviz.figures.chart import Chart
-from attnviz.figures.decode import NAMES, quartiles, time_columns, unsteady
+from attnviz.figures.decode import quartiles, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import signed
 from attnviz.figures.phrases import meanings
@@ -283,7 +284,7 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
     written = Equation(Value(found.n_tokens, "N", "tokens written") / passes, digits=2)
     saved = found.n_tokens - len(x)
     n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
-    proposes = f"{NAMES[drafter]} proposes" if drafter in NAMES else f"{drafter} propose"
+    proposes = f"{SHIPPED[drafter]} proposes" if drafter in SHIPPED else f"{drafter} propose"
     drafted, alone = seconds
     measured = f"Measured here: {quartiles(drafted)} with the drafter and {quartiles(alone)} without"
     if drafted.overlaps(alone):
@@ -298,7 +299,7 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
         f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes.",
         more=f"Accepted: {found.n_accepted} of {found.n_proposed}. Below zero: the rejected token and those after it. "
         f"{measured}"
-        + (f"; each token that {proposes} takes a pass of it." if drafter in NAMES else ".")
+        + (f"; each token that {proposes} takes a pass of it." if drafter in SHIPPED else ".")
         + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone (arXiv "
         "2211.17192).",
         alt=f"{found.n_accepted} of {found.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per pass; "

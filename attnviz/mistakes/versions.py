@@ -121,17 +121,9 @@ class Version:
         """Execute a file's source under this version's module and file name, for tracebacks and `inspect`."""
         path = ROOT / _file(name)
         shown = str(path.with_name(f"{path.stem} ({self.name}).py"))
-        return self._run_text(self.source(_file(name)), f"attnviz.{name} ({self.name})", shown)
+        return self.run_text(self.source(_file(name)), f"attnviz.{name} ({self.name})", shown)
 
-    def run_test(self, test: str) -> None:
-        """Run a mistake's test on this version. Its exceptions propagate."""
-        path = str(ROOT / "mistakes" / f"test ({self.name}).py")
-        module = self._run_text(test, f"attnviz.mistakes.test ({self.name})", path)
-        for name, function in vars(module).items():
-            if name.startswith("test_"):
-                function()
-
-    def _run_text(self, source: str, name: str, path: str) -> ModuleType:
+    def run_text(self, source: str, name: str, path: str) -> ModuleType:
         """Execute source text as a module whose imports of the project resolve to this version."""
         spec = ModuleSpec(name, _Text(source, path), origin=path)
         spec.has_location = True

@@ -22,7 +22,7 @@ class Branch(NamedTuple):
     sampling: dict[str, float]
 
 
-def sampling_of(s: Settings) -> dict[str, float]:
+def sampling_settings(s: Settings) -> dict[str, float]:
     """Return the settings on which the drawn tokens depend."""
     return {name: getattr(s, name) for name in SAMPLING}
 
@@ -47,7 +47,7 @@ def departure(branch: Branch, now: tuple[int, ...]) -> int:
 
 def other_sampling(branch: Branch, s: Settings) -> str:
     """Name the sampling settings that returning to the continuation changes: "temperature 0.8, seed 3"."""
-    now = sampling_of(s)
+    now = sampling_settings(s)
     return ", ".join(f"{SAMPLING[name]} {value:g}" for name, value in branch.sampling.items() if value != now[name])
 
 

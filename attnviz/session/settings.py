@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote_plus
 
-from attnviz.config import ModelConfig, divisors
+from attnviz.config import SHIPPED, ModelConfig, divisors
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
 from attnviz.session import opening
@@ -26,10 +26,8 @@ MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take
 SELECTION = ("layer", "head", "query", "key", "pair")  # their ranges depend on the model and the text
 MAX_QUOTED_CHARS = 40  # of a link's value in a notice
 MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
-MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
-MODEL_NAMES = {
-    "mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA", "own": "My own settings",
-}  # fmt: skip
+MODEL_NAMES = {**SHIPPED, "own": "My own settings"}
+MODELS = tuple(MODEL_NAMES)
 DEFAULT_TEXT = (
     "The little girl found a red ball in the garden. The old man laughed. "
     "The little girl found a red ball in the garden."
@@ -189,9 +187,7 @@ class Settings:
     head: int = _setting(3, Number(0, MAX_HEADS - 1))
     query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
     key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the query's strongest key
-    pair: int = _setting(
-        -1, Number(-1, 511)
-    )  # of dimensions, as RoPE rotates them; -1: one that adds much to the score
+    pair: int = _setting(-1, Number(-1, 511))  # of dimensions that RoPE rotates; -1: one that adds much to the score
     fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions that partial RoPE rotates
     factor: float = _setting(2.0, Number(1, 32, whole=False))  # extended context ÷ training context
     colour: str = _setting("root", Choice(("root", "linear", "log")))
@@ -200,9 +196,7 @@ class Settings:
     alike: str = _setting("keys", Choice(("keys", "values")))
     # step by step
     step: int = _setting(0, Number(0, 9_999))  # the line of the walk
-    column: int = _setting(
-        -1, Number(-1, 2**20)
-    )  # of the tensors' last axis; -1: the entry of a row with the largest magnitude
+    column: int = _setting(-1, Number(-1, 2**20))  # of the tensors' last axis; -1: a row's entry of largest magnitude
     absorbed: bool = _setting(False, Flag())  # absorbed form of MLA
     block: int = _setting(16, Number(1, 512))  # keys per tile
     lens: int = _setting(-1, Number(-1, 47))  # logit lens: the layer whose prediction is read; -1: the last
@@ -220,7 +214,7 @@ class Settings:
     kept_first: int = _setting(4, Number(1, 7))  # attention-sink tokens among them
     n_texts: int = _setting(3, Number(2, 8))  # continuations that share the text's cache blocks
     block_size: int = _setting(8, Number(1, 64))  # tokens per block
-    drafter: str = _setting("mqa", Choice(("mqa", "gqa-2", "gqa-4", "mha", "mla", "n-grams")))
+    drafter: str = _setting("mqa", Choice((*SHIPPED, "n-grams")))
     proposed: int = _setting(4, Number(1, 8))  # tokens that the drafter proposes at a time
     # mistakes
     mistake: str = _setting("mask_after_softmax", Choice(MISTAKES))
@@ -268,9 +262,8 @@ class Settings:
         """Return the nearest valid settings: n_kv_heads divides n_heads, head_dim is even."""
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
-        lists: dict[str, Any] = {
-            name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off", "written")
-        }  # widgets give lists
+        # Widgets give lists.
+        lists: dict[str, Any] = {name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off", "written")}
         even = {name: getattr(self, name) // 2 * 2 for name in EVEN}
         return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists, **even)
 

@@ -9,8 +9,6 @@ from attnviz.config import ModelConfig
 from attnviz.figures.drawing import quoted as quoted
 from attnviz.phrases import count
 
-KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
-
 
 def sharing(view: View) -> str:
     """Return a phrase on how many query heads read how many KV heads; for MLA on what it caches, in either form."""
@@ -20,7 +18,7 @@ def sharing(view: View) -> str:
         return f"MLA: {c.n_heads} heads, {cached}"
     heads = count(c.n_kv_heads, "KV head")
     readers = f"{c.n_heads} query heads read" if c.n_heads > 1 else "1 query head reads"
-    return f"{KINDS[c.attention]}: {readers} {heads}"
+    return f"{c.attention.upper()}: {readers} {heads}"
 
 
 def mla_grid_options(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:

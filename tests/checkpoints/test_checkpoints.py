@@ -13,8 +13,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from attnviz.checkpoints import FOLDER, ORDER, CheckpointError, list_checkpoints, load_checkpoint, shipped_config
-from attnviz.config import ModelConfig
+from attnviz.checkpoints import FOLDER, CheckpointError, list_checkpoints, load_checkpoint, shipped_config
+from attnviz.config import SHIPPED, ModelConfig
 from attnviz.modules import Transformer
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.text import tokenizer
@@ -27,15 +27,15 @@ SCORES = json.loads((FOLDER / "scores.json").read_text())
 KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
 
 
-@pytest.fixture(scope="module", params=ORDER)
+@pytest.fixture(scope="module", params=SHIPPED)
 def shipped(request):
     model, tokenizer = load_checkpoint(request.param)
     return request.param, model, torch.tensor(tokenizer.encode(STORY)), tokenizer
 
 
 def test_the_family_is_whole_and_small():
-    assert list_checkpoints() == list(ORDER)
-    sizes = [(FOLDER / f"{name}.safetensors").stat().st_size for name in ORDER]
+    assert list_checkpoints() == list(SHIPPED)
+    sizes = [(FOLDER / f"{name}.safetensors").stat().st_size for name in SHIPPED]
     assert max(sizes) <= 5e6 and sum(sizes) <= 22e6
 
 
@@ -72,7 +72,7 @@ def test_a_story_it_never_saw_is_less_of_a_surprise_than_to_a_model_untrained(sh
 
 
 def test_the_cards_scores_are_those_of_trained_models_that_look_up():
-    assert set(SCORES) == set(ORDER)
+    assert set(SCORES) == set(SHIPPED)
     for name, s in SCORES.items():
         assert s["bits_per_character"] <= (1.55 if name == "mha" else 1.6), name
         assert s["previous_token"]["previous_token"] >= 0.5, name
@@ -88,7 +88,7 @@ def test_every_character_outside_ascii_is_split_into_its_bytes():
 
 def test_the_card_names_these_files_and_no_others():
     card = (FOLDER / "README.md").read_text()
-    for name in ORDER:
+    for name in SHIPPED:
         assert hashlib.sha256((FOLDER / f"{name}.safetensors").read_bytes()).hexdigest() in card
         assert f"{SCORES[name]['bits_per_character']:.3f}" in card
 

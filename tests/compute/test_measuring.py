@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnviz.compute import cost as compute_cost
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.cost import bits_with_scales, count_parameters, kv_cache_bytes, load_presets, what_if
+from attnviz.cost import bits_with_scales, comparison, count_parameters, kv_cache_bytes, load_presets, what_if
 from attnviz.experiments.measurement import Timing
 from attnviz.facts import facts_of
 from attnviz.session.settings import PRESETS, Settings
@@ -82,9 +82,9 @@ def test_a_config_json_is_counted_as_the_published_model_it_belongs_to():
 
 
 def test_live_counts_agree_unless_the_modules_keep_what_a_window_would_drop():
-    s, models = Settings(context=50, batch=3), compute_cost.compared(SMALL)
+    s, models = Settings(context=50, batch=3), comparison(SMALL)
     assert compute_cost.differing(models, compute_cost.counted(models, s), s) == ([], [])
-    windowed = compute_cost.compared(replace(SMALL, sliding_window=9))
+    windowed = comparison(replace(SMALL, sliding_window=9))
     caches = ["MHA", "GQA-3", "GQA-2", "MQA", "MLA"]
     assert compute_cost.differing(windowed, compute_cost.counted(windowed, s), s) == ([], caches)
 
@@ -109,7 +109,7 @@ def finished(measurement: compute_cost.Measurement) -> compute_cost.Measurement:
 
 
 def test_only_one_measures_at_a_time_and_it_can_be_stopped(monkeypatch):
-    monkeypatch.setattr(compute_cost, "CONTEXTS", (4, 8))
+    monkeypatch.setattr(compute_cost, "MEASURED_CONTEXTS", (4, 8))
     monkeypatch.setattr(compute_cost, "SECONDS_TO_STOP", 0.01)
     going_on, timed = Event(), what_if(SMALL)
 
@@ -134,5 +134,5 @@ def test_only_one_measures_at_a_time_and_it_can_be_stopped(monkeypatch):
 
 def test_a_measurement_ends_when_its_time_is_up(monkeypatch):
     monkeypatch.setattr(compute_cost, "MAX_SECONDS", -1)
-    monkeypatch.setattr(compute_cost, "CONTEXTS", (4, 8))
+    monkeypatch.setattr(compute_cost, "MEASURED_CONTEXTS", (4, 8))
     assert len(finished(compute_cost.Measurement(SMALL)).results) == 1

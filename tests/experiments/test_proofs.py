@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
-from attnviz.experiments.equalities import cached_bytes, equalities, tiling
+from attnviz.experiments.equalities import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.modules import Recording, Transformer, attend
 from attnviz.modules import attention as attention_module
 from attnviz.modules.transformer import layer_input
@@ -21,6 +21,10 @@ MLA = ModelConfig(
     v_head_dim=11, d_ff=17, vocab_size=19,
 )  # fmt: skip
 IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
+
+
+def equalities(model: Transformer, ids: list[int], layer: int, dtype: str = "float32") -> list[Comparison]:
+    return [both[dtype == "float64"] for both in equalities_in_both(model, ids, layer)]
 
 
 def model_of(**changes) -> Transformer:
@@ -95,7 +99,7 @@ def test_the_input_is_what_the_layer_gets_inside_the_model():
 
 def test_tiling_differs_by_what_the_published_mistake_gives():
     model = model_of()
-    found = tiling(model, IDS, 1, "float64")
+    found = tiling(model, IDS, 1)
     record = Recording()
     with torch.no_grad():
         model.double()(torch.tensor([IDS]), record=record)
@@ -107,7 +111,7 @@ def test_tiling_differs_by_what_the_published_mistake_gives():
 
     right = output(r.k.repeat_interleave(3, 1), r.v.repeat_interleave(3, 1))
     wrong = output(r.k.repeat(1, 3, 1, 1), r.v.repeat(1, 3, 1, 1))
-    # the model above ran in float64 from the start, the comparison from the float32 hidden states
+    # the model above ran in float64, the comparison in float32
     assert found.difference == pytest.approx((right - wrong).abs().max().item(), rel=1e-4)
     assert not found.equal
 
@@ -120,8 +124,8 @@ def test_tiling_is_harmless_only_at_both_ends(n_kv_heads):
 def test_nothing_of_the_model_is_changed():
     model = model_of()
     before = {name: p.clone() for name, p in model.state_dict().items()}
-    equalities(model, IDS, 0, "float64")
-    tiling(model, IDS, 0, "float64")
+    equalities_in_both(model, IDS, 0)
+    tiling(model, IDS, 0)
     assert all(p.dtype == torch.float32 and torch.equal(p, before[n]) for n, p in model.state_dict().items())
 
 

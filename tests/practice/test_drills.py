@@ -30,6 +30,7 @@ from attnviz.practice.drills.sets import GAPS, Missed
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from tests.arithmetic import NOTHING, check
+from tests.practice.forms import forms
 from tests.together import together
 
 SEEDS = range(25)
@@ -78,7 +79,7 @@ def test_a_kind(name):
         assert question.text.endswith(("?", ".")) and question.because.endswith(".") and "  " not in question.text, (
             where
         )
-        for form in answer.forms():
+        for form in forms(answer):
             assert question.grade(form).right, (where, form)
         wrong = wrong_answers(answer)
         grades = [question.grade(given) for given in wrong]
@@ -346,7 +347,7 @@ def test_a_question_on_sharing_leads_to_a_drawing_of_its_heads():
 @pytest.mark.parametrize("level", LEVELS)
 def test_any_link_to_a_set_opens_questions_with_their_answers(seed, level):
     for question in question_set("", level, 18, seed):
-        assert question.grade(question.answer.forms()[0]).right and make(question.kind, question.seed) == question
+        assert question.grade(forms(question.answer)[0]).right and make(question.kind, question.seed) == question
 
 
 def test_a_number_may_be_rounded_to_two_decimals_where_a_tolerance_is_given():

@@ -1,9 +1,17 @@
 """Earlier continuations: which are stored, where they leave the present text, and how they were sampled."""
 
-from attnviz.session.branches import MAX_BRANCHES, Branch, departure, leaving, other_sampling, sampling_of, with_branch
+from attnviz.session.branches import (
+    MAX_BRANCHES,
+    Branch,
+    departure,
+    leaving,
+    other_sampling,
+    sampling_settings,
+    with_branch,
+)
 from attnviz.session.settings import Settings
 
-SAMPLING = sampling_of(Settings())
+SAMPLING = sampling_settings(Settings())
 
 
 def test_only_a_text_that_would_be_lost_is_stored() -> None:
@@ -31,7 +39,7 @@ def test_a_continuation_is_offered_from_where_it_leaves_the_text() -> None:
 
 
 def test_the_settings_that_would_change_are_named() -> None:
-    branch = Branch((3,), sampling_of(Settings(temperature=0.5, draw_seed=7)))
+    branch = Branch((3,), sampling_settings(Settings(temperature=0.5, draw_seed=7)))
     assert other_sampling(branch, Settings(draw_seed=7)) == "temperature 0.5"
     assert other_sampling(branch, Settings(temperature=0.5)) == "seed 7"
     assert other_sampling(branch, Settings(temperature=0.5, draw_seed=7)) == ""

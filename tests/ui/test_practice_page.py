@@ -14,6 +14,7 @@ from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnsw
 from attnviz.practice.tasks import TASKS
 from attnviz.session.settings import SUBJECTS, Settings
 from attnviz.ui.pages import practice, practice_attempt
+from tests.practice.forms import forms
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
@@ -60,7 +61,7 @@ def test_right_answers_are_counted_and_wrong_ones_come_back():
     press(app, "Start")
     for i, question in enumerate(question_set("heads", 1, 3, 7)):
         wrong = str((question.answer.right + 1) % 3) if isinstance(question.answer, ChoiceAnswer) else "987654"
-        give(app, question, wrong if i == 1 else question.answer.forms()[0])
+        give(app, question, wrong if i == 1 else forms(question.answer)[0])
         assert len(app.error) == (i == 1) and len(app.success) == (i != 1)
         press(app, "Score card" if i == 2 else "Next question")
     assert "2 of 3 right" in said(app) and "- Heads and grouping: [" in said(app)
@@ -95,7 +96,7 @@ def test_the_interview_says_nothing_until_the_end():
     press(app, "Start the interview")
     for question in question_set("", 3, 10, 5):
         assert not app.error and not app.success
-        give(app, question, question.answer.forms()[0])
+        give(app, question, forms(question.answer)[0])
     assert "10 of 10 right" in said(app)
 
 
@@ -159,5 +160,5 @@ def test_each_kind_of_answer_can_be_given(name, monkeypatch):
     monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
     app = opened(questions="1")
     press(app, "Start")
-    give(app, question, question.answer.forms()[0])
+    give(app, question, forms(question.answer)[0])
     assert len(app.success) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnviz.config import ModelConfig
+from attnviz.config import ATTENTION_KINDS, ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, kv_cache_bytes
 from attnviz.cost.units import bytes_text
 from attnviz.figures.cost.captions import beyond_text, crowd_text, is_beyond, short_name
@@ -14,7 +14,6 @@ from attnviz.figures.theme import kind_style
 from attnviz.phrases import listed
 
 ROW = 26  # pixels
-KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
 
 
 def caches_panel(
@@ -51,7 +50,8 @@ def caches_panel(
 
 def kinds_of(models: Sequence[ModelConfig]) -> list[tuple[str, str]]:
     """Return (colour, name) of each type of attention among these models."""
-    return [(kind_style(kind)["colour"], name) for kind, name in KINDS.items() if kind in {m.attention for m in models}]
+    kinds = {m.attention for m in models}
+    return [(kind_style(kind)["colour"], kind.upper()) for kind in ATTENTION_KINDS if kind in kinds]
 
 
 def _row_label(model: ModelConfig) -> str:

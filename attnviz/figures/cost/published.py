@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from attnviz.config import ModelConfig
+from attnviz.config import ATTENTION_KINDS, ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.cost.variants import with_latent
@@ -30,7 +30,6 @@ from attnviz.figures.phrases import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.phrases import listed
 
-KINDS = ("mha", "gqa", "mqa", "mla")
 CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
 HEIGHT, TALL, LEGEND = 480, 580, 40  # pixels; TALL: of the plot with a label for each model
 SMALL, LARGE = 8, 13  # marker sizes
@@ -75,7 +74,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
     size = {m: count_parameters(m).total for m in models}
     cost = {m: kv_cache_bytes(m, 1) for m in models}
     figure = base_figure(TALL, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
-    for kind in KINDS:
+    for kind in ATTENTION_KINDS:
         figure.add_trace(_kind([m for m in models if m.attention == kind], kind, size, cost, chosen))
     x, y = _log_range(size.values()), _log_range(cost.values())
     figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))

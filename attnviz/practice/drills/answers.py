@@ -111,16 +111,6 @@ class NumberAnswer:
     def shown(self) -> str:
         return f"{number_text(round(self.value, 12))}{' ' * bool(self.unit)}{self.unit}"
 
-    def forms(self) -> list[str]:
-        """List some ways to write the right answer."""
-        exact = repr(self.value)
-        found = [exact, f" {exact} ", f"{exact} {self.unit}", f"({exact})", f"{exact}*2/2"]
-        if float(self.value).is_integer():
-            found += [f"{int(self.value):,}", str(int(self.value))]
-        if self.unit in BYTES:
-            found += [f"{self.value * BYTES[self.unit]!r} B", f"{self.value * BYTES[self.unit] / 1e6!r} MB"]
-        return found
-
 
 @dataclass(frozen=True)
 class ShapeAnswer:
@@ -148,9 +138,6 @@ class ShapeAnswer:
     def shown(self) -> str:
         return f"({', '.join(map(str, self.shape))})"
 
-    def forms(self) -> list[str]:
-        return [self.shown(), *(between.join(map(str, self.shape)) for between in (", ", ",", " ", " x ", "×"))]
-
 
 @dataclass(frozen=True)
 class ChoiceAnswer:
@@ -169,9 +156,6 @@ class ChoiceAnswer:
 
     def shown(self) -> str:
         return self.options[self.right]
-
-    def forms(self) -> list[str]:
-        return [str(self.right)]
 
 
 @dataclass(frozen=True)
@@ -192,10 +176,6 @@ class OrderAnswer:
 
     def shown(self) -> str:
         return ", ".join(str(i + 1) for i in self.order)
-
-    def forms(self) -> list[str]:
-        numbers = [str(i + 1) for i in self.order]
-        return [", ".join(numbers), " ".join(numbers), " > ".join(numbers)]
 
 
 @dataclass(frozen=True)
@@ -231,9 +211,6 @@ class ExpressionAnswer:
     def shown(self) -> str:
         return self.formula.replace("*", " · ")
 
-    def forms(self) -> list[str]:
-        return [self.formula, self.shown(), f"({self.formula})", f"0 + {self.formula}"]
-
 
 @dataclass(frozen=True)
 class CellAnswer:
@@ -261,10 +238,6 @@ class CellAnswer:
 
     def shown(self) -> str:
         return self.named(self.cell)
-
-    def forms(self) -> list[str]:
-        i, j = self.cell
-        return [f"{i}, {j}", f"{i} {j}", f"({i},{j})", self.shown()]
 
 
 Answer = NumberAnswer | ShapeAnswer | ChoiceAnswer | OrderAnswer | ExpressionAnswer | CellAnswer

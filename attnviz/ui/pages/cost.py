@@ -15,6 +15,7 @@ from attnviz.cost import (
     PRECISIONS,
     Serving,
     attention_name,
+    comparison,
     count_parameters,
     load_accelerators,
     load_presets,
@@ -26,14 +27,13 @@ from attnviz.cost.units import count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import facts_of, published_facts
 from attnviz.figures import cost as figures
+from attnviz.figures.cost.machines import BATCHES
+from attnviz.figures.cost.prompts import LENGTHS
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, listed
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
 from attnviz.ui.components.to_scale import to_scale
-
-CONTEXTS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
-BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 
 
 def show() -> None:
@@ -53,7 +53,7 @@ def show() -> None:
 def controls(view: View) -> None:
     """The controls for the whole page: context, batch size, precision of the cache."""
     s = view.settings
-    contexts, batches = ({*CONTEXTS, s.context}, {*BATCHES, s.batch})
+    contexts, batches = ({*LENGTHS, s.context}, {*BATCHES, s.batch})
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
             st.select_slider,
@@ -88,7 +88,7 @@ def own_model(view: View) -> None:
     n = count_parameters(view.config).total
     name = escaped(_selected(view).name)
     st.header(f"{name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
-    s, full = view.settings, compute_cost.compared(view.config)[0]
+    s, full = view.settings, comparison(view.config)[0]
     st.markdown(figures.saving_text(full, view.config, s.context, s.batch, s.precision))
     own(view)
 
@@ -100,7 +100,7 @@ def own(view: View) -> None:
 
 def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     """Draw one model's parameters and cache with each type of attention, and the counts in live tensors."""
-    models, live = compute_cost.compared(c), None
+    models, live = comparison(c), None
     try:
         live = compute_cost.counted(models, s)
         differing = compute_cost.differing(models, live, s)
@@ -296,8 +296,8 @@ def measured(view: View) -> None:
     st.markdown(
         f"Time one decode step of the selected model ({count(c.n_layers, 'layer')}, d_model {c.d_model}, random "
         f"weights, no window) as {listed(dict.fromkeys(map(attention_name, what_if(c))))}, after "
-        f"{compute_cost.CONTEXTS[0]} to {compute_cost.CONTEXTS[-1]:,} tokens, on this server's CPU. The measurement "
-        f"ends after about {compute_cost.MAX_SECONDS} seconds; other users' requests slow it down."
+        f"{compute_cost.MEASURED_CONTEXTS[0]} to {compute_cost.MEASURED_CONTEXTS[-1]:,} tokens, on this server's CPU. "
+        f"The measurement ends after about {compute_cost.MAX_SECONDS} seconds; other users' requests slow it down."
     )
     found = st.session_state.get("measurement")
     current = found if found and found.config == c else None

@@ -13,6 +13,7 @@ import streamlit as st
 from attnviz.compute import decode as compute
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
+from attnviz.config import SHIPPED
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts as part_figures
 from attnviz.figures.acceptance import acceptance
@@ -64,7 +65,7 @@ def top(view: View) -> None:
 @state.part("sampling")
 def sampling(view: View) -> None:
     """Sampling controls, and the layer whose maps are shown. On a phone a toggle shows the less used ones."""
-    then = partial(_discard_written, branches.sampling_of(view.settings))
+    then = partial(_discard_written, branches.sampling_settings(view.settings))
     with st.container(horizontal=True, vertical_alignment="bottom", key="sampling"):
         _number("Temperature (0: greedy)", "temperature", then, 155, step=0.1)
         _number("top-k (0: off)", "top_k", then, step=5, max_value=view.config.vocab_size)
@@ -99,7 +100,7 @@ def player(view: View) -> None:
     single = figures.single_text(written.steps[: compute.AHEAD])  # the same steps, however many are written
     with st.container(horizontal=True, vertical_alignment="center", key="continuations"):
         st.button("Lines of this step", icon=":material/code:", key="walk-step", on_click=_walk)
-        if single and not VARIED.items() <= branches.sampling_of(view.settings).items():
+        if single and not VARIED.items() <= branches.sampling_settings(view.settings).items():
             st.button(VARY, key="vary", on_click=_vary)
         if single:
             st.caption(single, width="content")
@@ -128,7 +129,7 @@ def _discard_written(sampling: dict[str, float]) -> None:
 
 def _vary() -> None:
     """Sample with settings that let more tokens pass."""
-    _discard_written(branches.sampling_of(state.current()))
+    _discard_written(branches.sampling_settings(state.current()))
     state.change(**VARIED)
     state.rerun("sampling", "player")
 
@@ -157,7 +158,7 @@ def _store_position(ids: list[int], reached: int) -> None:
 def _take_candidate(ids: list[int], count: int, token: int) -> None:
     """Answer with the few tokens needed now; the open tab follows when the browser has shown them."""
     written = (*ids[:count], token)
-    _store_branch(branches.sampling_of(state.current()), written)
+    _store_branch(branches.sampling_settings(state.current()), written)
     state.change(written=written, shown=-1)
     st.session_state[REQUEST] = compute.AT_ONCE, 0, 0  # the player's fragment reruns anyway: no `state.rerun`
 
@@ -213,7 +214,7 @@ def _branch_label(view: View, branch: Branch) -> str:
 
 def _take_branch(written: tuple[int, ...], sampling: dict[str, float]) -> None:
     """Return to a continuation, with the sampling that wrote it."""
-    _store_branch(branches.sampling_of(state.current()), written)
+    _store_branch(branches.sampling_settings(state.current()), written)
     state.change(written=written, shown=-1, **sampling)
     state.rerun("sampling", "player")
 
@@ -277,7 +278,7 @@ def _models(view: View) -> None:
         charts.show(figures.family_times(found), "family-times")
         _measure_again()
     for member in found:
-        name, rate = figures.NAMES[member.model], figures.rate_text(member)
+        name, rate = SHIPPED[member.model], figures.rate_text(member)
         st.markdown(f"**{name}**, {rate}: … {quoted(_text_of(view, member.ids))}")
 
 
@@ -321,7 +322,7 @@ def _paged(view: View) -> None:
 
 
 def _speculate(view: View) -> None:
-    names = {**figures.NAMES, "n-grams": "the text's own 2-grams"}
+    names = {**SHIPPED, "n-grams": "the text's own 2-grams"}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         drafters = ["n-grams"] if view.settings.opened else list(names)  # the checkpoints use another tokenizer
         state.control(
