@@ -169,11 +169,8 @@ def latent_scores(view: View) -> tuple[list[np.ndarray], float, list[float]]:
     Then the largest absolute value of all three, and the standard deviation of each, over the allowed cells.
     """
     (layer, head), trace = view.layer_and_head, view.trace
-    q, k, allowed = (
-        trace.q[layer, head],
-        trace.k[layer, head],
-        trace.allowed[layer],
-    )  # MLA's expanded keys: one per head
+    q, k = trace.q[layer, head], trace.k[layer, head]  # MLA's keys are expanded: one per head
+    allowed = trace.allowed[layer]
     content, position = analysis.split_scores(q, k, view.config.qk_rope_head_dim, trace.scale)
     parts = [content, position, trace.scores_of(layer, head)]
     limit = float(max(np.abs(part[allowed]).max() for part in parts))
