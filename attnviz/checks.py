@@ -1,9 +1,11 @@
-"""Validation of configuration fields; errors name the field, the value given and the values allowed.
+"""Validation of configuration fields and of names; errors name the field, the value given and the values allowed.
 
 Standard library only.
 """
 
 from __future__ import annotations
+
+import re
 
 LARGEST = {  # upper limits: above any real model, low enough to catch typing errors
     "n_layers": 10_000,
@@ -14,6 +16,7 @@ LARGEST = {  # upper limits: above any real model, low enough to catch typing er
     "d_ff": 10_000_000,
     "vocab_size": 100_000_000,
 }
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 LARGEST_OTHERWISE = 1_000_000_000  # tokens, positions, windows, experts, ranks
 
 
@@ -44,6 +47,11 @@ def one_of(name: str, value: object, allowed: tuple) -> None:
     """Raise ConfigError unless value is one of `allowed`."""
     if isinstance(value, bool) or value not in allowed:
         raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {shown(value)}")
+
+
+def is_hub_id(name: str) -> bool:
+    """Check whether this can be the id of a model on the Hugging Face hub."""
+    return HUB_ID.fullmatch(name) is not None and ".." not in name
 
 
 def shown(value: object) -> str:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.checkpoints.opened import INDEX, ONE_FILE, OpenError, weight_files
-from attnviz.checks import ConfigError
+from attnviz.checks import ConfigError, is_hub_id
 
 USED = ("config.json", "tokenizer.json")
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 Progress = Callable[[int, int], None]  # callback with the bytes received and the total; may raise Stopped
 
@@ -44,7 +43,7 @@ def folder_of(path_or_hub_id: str | Path) -> Path:
     if path.is_dir():
         return path
     name = str(path_or_hub_id)
-    if not HUB_ID.fullmatch(name):
+    if not is_hub_id(name):
         raise OpenError(f"There is no folder {name}.")
     return cached(name) or download(name)
 
@@ -53,7 +52,7 @@ def cached(name: str) -> Path | None:
     """Return the folder of a hub id if all its files are in the cache, or None."""
     from huggingface_hub import try_to_load_from_cache
 
-    if not HUB_ID.fullmatch(name):
+    if not is_hub_id(name):
         return None
     found = try_to_load_from_cache(name, "config.json")
     if not isinstance(found, str):
@@ -79,7 +78,7 @@ def look_up(name: str) -> Remote:
     """Query the hub for the names and sizes of the files to download."""
     from huggingface_hub import HfApi
 
-    if not HUB_ID.fullmatch(name):
+    if not is_hub_id(name):
         raise OpenError(f"“{name[:60]}” is not a hub id such as “HuggingFaceTB/SmolLM2-135M”.")
     with _as_open_error(name):
         info = HfApi().model_info(name, files_metadata=True, timeout=10)

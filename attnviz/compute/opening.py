@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnviz.checkpoints.opened import ADAPTER, IS_ADAPTER
+from attnviz.checks import is_hub_id
 from attnviz.compute import models
 from attnviz.session import opening
 
@@ -25,7 +26,7 @@ def resolved_name(written: str) -> str:
         name = str(path)
         if not opening.is_folder(name):
             raise models.OpenError(_no_folder(path))
-    elif not opening.is_hub_id(name):
+    elif not is_hub_id(name):
         raise models.OpenError(f"“{name[:60]}” is neither a path nor a hub id such as “HuggingFaceTB/SmolLM2-135M”.")
     if not opening.may_open(name):
         raise models.OpenError("This server opens no models; run AttnViz on your own machine to open one.")
@@ -43,7 +44,7 @@ def _path(name: str) -> Path | None:
     if name.startswith(("~", "/", ".")):
         return path
     is_model = exists and opening.is_folder(str(path))
-    is_meant = is_model or (exists and bool(name) and not opening.is_hub_id(name))
+    is_meant = is_model or (exists and bool(name) and not is_hub_id(name))
     return path if is_meant and opening.may_choose() else None
 
 

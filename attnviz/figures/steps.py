@@ -54,11 +54,9 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
 
 def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int, layer: int) -> Drawing:
     """Draw the prediction read after the embedding and after each layer."""
-    n_rows, n_tokens = read.best.shape
-    first = max(0, min(query - MAX_COLUMNS // 2, n_tokens - MAX_COLUMNS))
-    shown = slice(first, min(first + MAX_COLUMNS, n_tokens))
-    best, top = read.best[:, shown], read.odds[:, shown].astype(float)
-    rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
+    rows, columns = _lens_axes(read, query)
+    n_rows = len(rows)
+    best, top = read.best[:, columns], read.odds[:, columns].astype(float)
     words = [[token_text(vocabulary[i], 8) for i in row] for row in best]
     figure = base_figure(90 + 30 * n_rows, showlegend=False, hovermode="closest")
     figure.add_heatmap(
@@ -66,14 +64,14 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
         text=words, texttemplate="%{text}", textfont={"size": 12, "color": TABLE_TEXT}, showscale=False,
         hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
     )  # fmt: skip
-    at = query - first
+    at = columns.index(query)
     figure.add_shape(
         type="rect", x0=at - 0.5, x1=at + 0.5, y0=layer - 0.5, y1=layer + 0.5, line={"color": NEUTRAL, "width": 2}
     )
     figure.update_layout(
         xaxis={
-            **BARE, "tickvals": list(range(shown.stop - first)), "side": "top",
-            "ticktext": [token_text(labels[i]) for i in range(first, shown.stop)],
+            **BARE, "tickvals": list(range(len(columns))), "side": "top",
+            "ticktext": [token_text(labels[i]) for i in columns],
         },
         yaxis={**BARE, "tickvals": list(range(n_rows)), "ticktext": rows, "range": [n_rows - 0.5, -0.5]},
     )  # fmt: skip
@@ -90,11 +88,11 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
         note="Logit lens: the last norm and the unembedding applied to the residual stream after each layer. A cell is "
         "the most probable next token there; the stronger its colour, the more probable. Only the last layer was "
         "trained to be read this way.",
-        alt=f"{title}. A table of {n_rows} rows and {shown.stop - first} tokens; the last row is the model's own "
+        alt=f"{title}. A table of {n_rows} rows and {len(columns)} tokens; the last row is the model's own "
         f"prediction, for the selected token {quoted(vocabulary[final])}.",
         table={
-            "read after": np.repeat(rows, shown.stop - first).tolist(),
-            "token": [f"{i} {labels[i]}" for i in range(first, shown.stop)] * n_rows,
+            "read after": np.repeat(rows, len(columns)).tolist(),
+            "token": [f"{i} {labels[i]}" for i in columns] * n_rows,
             "most probable next": [vocabulary[i] for i in best.ravel()],
             "probability": top.ravel().round(4).tolist(),
         },
@@ -104,15 +102,20 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
 
 def lens_table(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int) -> dict[str, list[str]]:
     """Return the most probable next token after each layer, a column for each of the tokens around the query."""
-    n_rows, n_tokens = read.best.shape
-    first = max(0, min(query - MAX_COLUMNS // 2, n_tokens - MAX_COLUMNS))
-    columns = range(first, min(first + MAX_COLUMNS, n_tokens))
-    rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
+    rows, columns = _lens_axes(read, query)
     return {
         "read after": rows,
-        **{f"{t} {labels[t]}": [f"{vocabulary[read.best[r, t]]} {read.odds[r, t]:.2f}" for r in range(n_rows)]
+        **{f"{t} {labels[t]}": [f"{vocabulary[read.best[r, t]]} {read.odds[r, t]:.2f}" for r in range(len(rows))]
            for t in columns},
     }  # fmt: skip
+
+
+def _lens_axes(read: Lens, query: int) -> tuple[list[str], range]:
+    """Return the names of the rows, after which the stream is read, and the tokens around the query that fit."""
+    n_rows, n_tokens = read.best.shape
+    first = max(0, min(query - MAX_COLUMNS // 2, n_tokens - MAX_COLUMNS))
+    rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
+    return rows, range(first, min(first + MAX_COLUMNS, n_tokens))
 
 
 def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: float, labels_at: str) -> Drawing:

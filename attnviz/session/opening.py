@@ -6,14 +6,14 @@ Every server counts as hosted unless known to be local: `is_local` returns False
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
+
+from attnviz.checks import is_hub_id
 
 ALLOWED = "ATTNVIZ_MODELS"  # environment variable: comma-separated hub ids and folders
 FIRST = "ATTNVIZ_MODEL"  # environment variable: the model of `make run MODEL=…`
 MAX_LAYERS, MAX_HEADS = 48, 64  # of any model that is drawn
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 SMALL = {  # suggested hub ids: parameters, layers × heads, licence
     "HuggingFaceTB/SmolLM2-135M": "135 M, 30 × 9 heads (3 KV), Apache 2.0",
     "openai-community/gpt2": "124 M, 12 × 12 heads, MIT",
@@ -39,11 +39,6 @@ def may_choose() -> bool:
 def may_open(name: str) -> bool:
     """Check whether this folder or hub id may be opened: exactly as listed, or any on the user's own machine."""
     return name in listed() or (may_choose() and (is_hub_id(name) or is_folder(name)))
-
-
-def is_hub_id(name: str) -> bool:
-    """Check whether this can be the id of a model on the hub."""
-    return HUB_ID.fullmatch(name) is not None and ".." not in name
 
 
 def is_folder(name: str) -> bool:

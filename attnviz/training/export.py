@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from attnviz.checkpoints import FOLDER, load_checkpoint
-from attnviz.config import ModelConfig
+from attnviz.cost import cache_numbers
 from attnviz.modules import Transformer
 from attnviz.trace import trace
 from attnviz.training.evaluate import evaluate
@@ -90,18 +90,12 @@ def score(names: list[str], text: str) -> dict[str, dict]:
     for name in names:
         model, tokenizer = load_checkpoint(name)
         scores[name] = evaluate(model, tokenizer, text) | {
-            "cache_numbers_per_token": cache_numbers(model.config),
+            "cache_numbers_per_token": model.config.n_layers * cache_numbers(model.config),
             "parameters": sum(p.numel() for p in model.parameters()),
             "characters": len(text),
         }
     (FOLDER / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
     return scores
-
-
-def cache_numbers(c: ModelConfig) -> int:
-    """Return the cached numbers per token, in all layers."""
-    layer = c.kv_lora_rank + c.qk_rope_head_dim if c.attention == "mla" else 2 * c.n_kv_heads * c.head_dim
-    return c.n_layers * layer
 
 
 def write_card(scores: dict[str, dict], facts: dict) -> None:

@@ -15,12 +15,13 @@ from safetensors.torch import save_file
 
 from attnviz.checkpoints import FOLDER, CheckpointError, list_checkpoints, load_checkpoint, shipped_config
 from attnviz.config import SHIPPED, ModelConfig
+from attnviz.cost import cache_numbers
 from attnviz.modules import Transformer
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.trace import trace
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, repetition_scores
-from attnviz.training.export import cache_numbers, save_checkpoint
+from attnviz.training.export import save_checkpoint
 
 STORY = (Path(__file__).parents[2] / "attnviz" / "compute" / "long_text.txt").read_text(encoding="utf-8")
 SCORES = json.loads((FOLDER / "scores.json").read_text())

@@ -101,7 +101,9 @@ def test_what_the_hub_cannot_give_is_a_sentence(served, tmp_path, monkeypatch):
         open_model(NAME)
 
 
-@pytest.mark.parametrize("name", ["..", "../secret", "/etc", "a/b/c", "a//b", "-a/b", "a/.b", "a b", "", "a/b\n"])
+@pytest.mark.parametrize(
+    "name", ["..", "../secret", "/etc", "a/b/c", "a//b", "-a/b", "a/.b", "a b", "", "a/b\n", "a/b..c"]
+)
 def test_what_is_no_hub_id_is_never_looked_for(name, monkeypatch):
     monkeypatch.setattr(hub, "download", lambda *_: pytest.fail("asked the hub"))
     assert hub.cached(name) is None

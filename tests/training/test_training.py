@@ -7,11 +7,12 @@ import torch
 from safetensors.torch import load_file
 
 from attnviz.config import ModelConfig
+from attnviz.cost import cache_numbers
 from attnviz.modules import Transformer
 from attnviz.training.__main__ import DECAY, FAMILY, PRIMER_AGAIN, second_steps
 from attnviz.training.data import Batches
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, repetition_scores
-from attnviz.training.export import cache_numbers, mean_of, quality_svg
+from attnviz.training.export import mean_of, quality_svg
 from attnviz.training.train import Recipe, initial, load_weights, train
 
 VOCAB = 97
@@ -149,7 +150,7 @@ def test_the_cards_cache_is_what_a_live_cache_holds(config):
     model = Transformer.random(config, 0)
     cache = model.new_cache()
     model(torch.tensor([[1, 2, 3, 4, 5]]), cache=cache)
-    assert 5 * cache_numbers(config) == sum(t.numel() for layer in cache for t in layer.tensors)
+    assert 5 * config.n_layers * cache_numbers(config) == sum(t.numel() for layer in cache for t in layer.tensors)
 
 
 def test_the_cards_plot_names_every_variant():

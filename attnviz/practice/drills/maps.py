@@ -18,7 +18,7 @@ from attnviz.equations import Equation, Value, total
 from attnviz.modules import Transformer
 from attnviz.modules.masks import attention_mask
 from attnviz.practice.drills.answers import ChoiceAnswer, NumberAnswer, known
-from attnviz.practice.drills.masks import OFFSET, window_page
+from attnviz.practice.drills.masks import OFFSET, causal_rows, window_page
 from attnviz.practice.drills.question import Drawn, Options, Question, kind
 from attnviz.practice.drills.ranks import draw
 from attnviz.text import tokenizer
@@ -77,11 +77,6 @@ def _head(text: str, layer: int, head: int) -> tuple[str, dict[str, str]]:
     return "heads", {"model": CHECKPOINT, "text": text, "layer": str(layer), "head": str(head)}
 
 
-def causal(weights: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
-    """Convert a causal map to rows for drawing, with None where masked."""
-    return tuple(tuple(w if j <= i else None for j, w in enumerate(row)) for i, row in enumerate(weights.tolist()))
-
-
 def _sink(run: Trace, layer: int, head: int) -> tuple[np.ndarray, int]:
     """Turn a head into a clear attention sink by adding a constant to the scores of key 0. Return its weights and the
     constant, the smallest even one that works. No shipped head is a sink by itself."""
@@ -116,7 +111,7 @@ def map_of_a_role(rng: random.Random) -> Question:
         _letters(letter, explanation),
         f"In {letter}, {FOUND[asked]}.{extra}",
         link=_head(text, *chosen.get(asked, (0, 0))),
-        maps=tuple(Drawn(causal(maps[role]), LETTERS[i], tokens) for i, role in enumerate(roles)),
+        maps=tuple(Drawn(causal_rows(maps[role]), LETTERS[i], tokens) for i, role in enumerate(roles)),
     )
 
 
@@ -149,7 +144,7 @@ def map_without_training(rng: random.Random) -> Question:
         "token, the token itself, or the token after its earlier occurrence. "
         f"{right} puts at most {most[layer, head]:.2f} on any of them.",
         link=("heads", {"model": "own", "text": text}),
-        maps=tuple(Drawn(causal(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
+        maps=tuple(Drawn(causal_rows(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
     )
 
 
@@ -194,7 +189,7 @@ def map_with_a_mistake(rng: random.Random) -> Question:
     several = [head for role in ("induction", "current token") for head in found[role]]
     rng.shuffle(several)
     mistaken, head = next((w, head) for head in several if _is_wrong(w := make(*_scores(run, *head))))
-    maps = [causal(run.weights[each]) for each in [each for each in several if each != head][:3]]
+    maps = [causal_rows(run.weights[each]) for each in [each for each in several if each != head][:3]]
     wrong = rng.randrange(4)
     maps.insert(wrong, _drawn_where(mistaken > 0, mistaken))
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
@@ -250,7 +245,7 @@ def weight_off_a_map(rng: random.Random) -> Question:
         Options(f"{right:.2f}", [(f"{other:.2f}", explanation) for other in others]).shuffled(rng),
         f"Row {i}, column {j}: {right:.2f}. The row's {i + 1} weights sum to 1.",
         link=_head(text, layer, head),
-        maps=(Drawn(causal(weights), "", tokens, show_values=False),),
+        maps=(Drawn(causal_rows(weights), "", tokens, show_values=False),),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -263,8 +264,8 @@ def _map(rng: random.Random, T: int) -> Tensor:
     return attend(2 * q, k, k, attention_mask(T, T, causal=True)).weights[0, 0]
 
 
-def drawn(weights: Tensor) -> tuple[tuple[float | None, ...], ...]:
-    """Convert a causal map to rows for drawing, with None above the diagonal."""
+def causal_rows(weights: Tensor | np.ndarray) -> tuple[tuple[float | None, ...], ...]:
+    """Convert a causal map (T, T) to rows for drawing, with None where masked."""
     return tuple(tuple(w if j <= i else None for j, w in enumerate(row)) for i, row in enumerate(weights.tolist()))
 
 
@@ -279,7 +280,7 @@ def strongest_key(rng: random.Random) -> Question:
     column = int(weights[:, i].argmax())
     return Question(
         f"A map of attention weights: rows are queries, columns are keys. Click the strongest key of query {i}.",
-        CellAnswer(drawn(weights), (i, best), {(column, i): f"That is the strongest query of key {i}."}),
+        CellAnswer(causal_rows(weights), (i, best), {(column, i): f"That is the strongest query of key {i}."}),
         f"In row {i} the largest weight is {float(weights[i, best]):.2f}, at key {best}; the row sums to 1.",
         link=("heads", {}),
     )
@@ -292,12 +293,11 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
     assert mask is not None
     i = rng.randrange(w, T)
     first = int(mask[i].nonzero()[0])
-    empty = tuple(tuple(0.0 if j <= k else None for j in range(T)) for k in range(T))
     return Question(
         f"A causal sliding window of {w} tokens, including the query. Click the earliest key that query {i} may "
         "attend to.",
         CellAnswer(
-            empty,
+            causal_rows(torch.zeros(T, T)),
             (i, first),
             {(i, i - w): "The query itself is part of the window.", (i, 0): "Key 0 is outside the window."},
         ),
@@ -314,12 +314,11 @@ def pattern_of_a_map(rng: random.Random) -> Question:
     text, T = words * 2, 2 * n
     i = rng.randrange(n, T - 1)
     target = i - n + 1
-    empty = tuple(tuple(0.0 if j <= k else None for j in range(T)) for k in range(T))
     numbered = " ".join(f"{j}:{word}" for j, word in enumerate(text))
     return Question(
         f"The text is “{numbered}”. Click the key that an induction head attends to from query {i} ({text[i]}).",
         CellAnswer(
-            empty,
+            causal_rows(torch.zeros(T, T)),
             (i, target),
             {
                 (i, 0): "That would be an attention sink.",
