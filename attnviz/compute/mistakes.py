@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from attnviz.compute import models
 from attnviz.compute.view import View
 from attnviz.mistakes import SUBJECTS, Mistake, Symptom, all_mistakes, load_mistake
@@ -28,6 +30,23 @@ def shown_mistake(view: View) -> Mistake:
 def diffs(view: View) -> dict[str, str]:
     """Return the diff of each changed file for this model, without common indentation."""
     return {file: _shown(diff) for file, diff in mistake_of(view.settings).diff(view.config).items()}
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Mistaken code as one would find it: without marks, and without the lines that repair it."""
+
+    files: tuple[str, ...]
+    lines: tuple[str, ...]
+    mistaken: frozenset[int]  # indices of lines
+
+
+def excerpt(view: View) -> Excerpt:
+    """Return the changed lines of the mistaken version with the lines around them."""
+    found = diffs(view)
+    kept = [line for diff in found.values() for line in diff.splitlines() if line[0] in " -" and line[1:].strip()]
+    mistaken = frozenset(i for i, line in enumerate(kept) if line[0] == "-")
+    return Excerpt(tuple(found), tuple(line[2:] for line in kept), mistaken)
 
 
 def _shown(diff: str) -> str:

@@ -218,6 +218,7 @@ class Settings:
     proposed: int = _setting(4, Number(1, 8))  # tokens that the drafter proposes at a time
     # mistakes
     mistake: str = _setting("mask_after_softmax", Choice(MISTAKES))
+    hunt: bool = _setting(False, Flag())  # the mistaken line is to be found: titles and repairs are hidden until then
     version: str = _setting("", Choice(("", "right", "mistaken")))  # walked on Step by step; "": no mistake is offered
     # cost
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence

@@ -29,6 +29,16 @@ def test_the_shown_diff_is_the_diff_without_common_indentation():
             assert min(len(a) - len(a[1:].lstrip()) for a in shown.splitlines() if a[2:].strip() and a[0] != "@") == 2
 
 
+def test_an_excerpt_is_the_mistaken_code_without_a_mark_or_a_repair():
+    for name, mistake in all_mistakes().items():
+        found = compute.excerpt(VIEW.but(mistake=name))
+        assert found.files == tuple(mistake.diff(VIEW.config)) and found.mistaken
+        whole = [line for diff in mistake.diff(VIEW.config).values() for line in diff.splitlines()]
+        wrong, around = ([line[1:].strip() for line in whole if line[0] == sign and line[1:].strip()] for sign in "- ")
+        assert [found.lines[i].strip() for i in sorted(found.mistaken)] == wrong, name
+        assert [line.strip() for i, line in enumerate(found.lines) if i not in found.mistaken] == around, name
+
+
 def test_each_mistake_is_in_one_subject_with_the_words_of_the_model():
     by_subject = compute.ids_by_subject()
     assert [name for names in by_subject.values() for name in names] == list(all_mistakes())

@@ -7,6 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.checkpoints import load_checkpoint
+from attnviz.compute import mistakes as compute
+from attnviz.compute.view import View
 from attnviz.mistakes import all_mistakes, load_mistake
 from attnviz.mistakes.runs import format_number
 from attnviz.modules import Transformer
@@ -73,6 +75,27 @@ def test_nothing_of_the_answer_stands_there_before_the_question_is_answered():
     assert any(code.value == mistake.test.strip() for code in app.code) and len(app.success) == 1
     assert "The effect: silent." in text_of(app)
     assert dict(app.query_params) == {"mistake": "tiled_kv_heads"}, "a link does not answer"
+
+
+@pytest.mark.slow
+def test_the_mistaken_line_is_found_before_the_title_and_the_repair_are_shown():
+    name, mistake = "tiled_kv_heads", load_mistake("tiled_kv_heads")
+    app = opened(mistake=name, hunt="1")
+    assert mistake.title not in text_of(app) + "".join(said_by_lists(app)) and not app.code
+    lines = app.radio(key=f"line-{name}")
+    at = [i for i, line in enumerate(lines.options) if "repeat(1, H // K, 1, 1)" in line]
+    assert len(at) == 1 and not any("repeat_interleave" in line for line in lines.options)
+    app = lines.set_value(at[0]).run()
+    assert not app.exception and "Found" in app.success[0].value and "1 of 1 line found" in text_of(app)
+    assert mistake.title in text_of(app) and "repeat_interleave" in app.code[0].value and not app.metric
+    app = answered(app, name, mistake.answer)
+    app.button(key="next-mistake").click().run()
+    following = app.query_params["mistake"][0]
+    assert following != name and load_mistake(following).title not in text_of(app)
+    right = next(i for i in range(9) if i not in compute.excerpt(View(Settings(mistake=following))).mistaken)
+    app = app.radio(key=f"line-{following}").set_value(right).run()
+    assert "is right" in app.error[0].value and "1 of 2 lines found" in text_of(app)
+    assert load_mistake(following).title in text_of(app)
 
 
 @pytest.mark.slow

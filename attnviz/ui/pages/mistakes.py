@@ -11,7 +11,7 @@ from attnviz.compute.view import View
 from attnviz.figures import mistakes as figures
 from attnviz.mistakes import Mistake, Symptom, all_mistakes
 from attnviz.mistakes.runs import format_number
-from attnviz.phrases import count
+from attnviz.phrases import count, listed
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import MODEL_NAMES
 from attnviz.ui import charts, state
@@ -26,6 +26,7 @@ EFFECTS = {
     "silent": "The effect: silent. It runs without an error and without NaN, and its numbers are different",
 }  # fmt: skip
 ANSWERS = "answers to mistakes"  # session key, {id: answer}; not in links, which open an unanswered question
+FOUND = "lines of mistakes"  # session key, {id: index of the chosen line}; not in links either
 SKIPPED = -1
 REPAIR = "Lines with − are the mistaken ones, which run here; lines with + are what they should be."
 CHOSEN = ".st-key-mistake-list input:checked"  # of the list, where an arrow key goes on to the next mistake
@@ -53,8 +54,12 @@ def choose(view: View) -> None:
     """All mistakes, grouped by subject: a list, or a select box on a phone."""
     by_subject = compute_mistakes.ids_by_subject()
     ids = [name for names in by_subject.values() for name in names]
+    state.control(
+        st.toggle, "Find the mistaken line first", "hunt", reruns=(LIST, QUESTION, REVEAL),
+        help="Hides titles and repairs, as in a code review, until you have chosen a line.",
+    )  # fmt: skip
     with st.container(key="mistake-list"):  # at its full height, so that the selected mistake is never scrolled away
-        st.caption(_score(len(ids)))
+        st.caption(_score(view, len(ids)))
         for subject, names in by_subject.items():
             key = f"list-{subject}"
             st.session_state[key] = view.settings.mistake if view.settings.mistake in names else None
@@ -69,22 +74,33 @@ def choose(view: View) -> None:
         )
 
 
-def _score(n: int) -> str:
+def _score(view: View, n: int) -> str:
     mistakes = all_mistakes()
     given = {name: answer for name, answer in _answers().items() if answer != SKIPPED}
     right = sum(mistakes[name].answer == answer for name, answer in given.items())
-    return f"{right} of {len(given)} answered right, {count(n, 'mistake')}." if given else f"{count(n, 'mistake')}."
+    chosen = {name: line for name, line in _found().items() if line != SKIPPED}
+    found = sum(line in compute_mistakes.excerpt(view.but(mistake=name)).mistaken for name, line in chosen.items())
+    parts = [f"{found} of {count(len(chosen), 'line')} found"] if chosen else []
+    parts += [f"{right} of {len(given)} answered right"] if given else []
+    return ", ".join([*parts, count(n, "mistake")]) + "."
+
+
+def _title(view: View, name: str) -> str:
+    """Return a mistake's title, or its number in its subject while its line is to be found."""
+    mistake = all_mistakes()[name].words_in(view.config)
+    if not _hidden(view, name):
+        return mistake.title
+    return f"Mistake {compute_mistakes.ids_by_subject()[mistake.subject].index(name) + 1}"
 
 
 def _marked(view: View, name: str) -> str:
-    mistake, answer = all_mistakes()[name].words_in(view.config), _answers().get(name, SKIPPED)
+    mistake, answer = all_mistakes()[name], _answers().get(name, SKIPPED)
     mark = "" if answer == SKIPPED else " :material/check:" if answer == mistake.answer else " :material/close:"
-    return mistake.title + mark
+    return _title(view, name) + mark
 
 
 def _with_subject(view: View, name: str) -> str:
-    mistake = all_mistakes()[name].words_in(view.config)
-    return f"{SUBJECTS[mistake.subject]} · {mistake.title}"
+    return f"{SUBJECTS[all_mistakes()[name].subject]} · {_title(view, name)}"
 
 
 def _choose(key: str) -> None:
@@ -98,12 +114,26 @@ def _answers() -> dict[str, int]:
     return st.session_state.setdefault(ANSWERS, {})
 
 
+def _found() -> dict[str, int]:
+    return st.session_state.setdefault(FOUND, {})
+
+
+def _hidden(view: View, name: str) -> bool:
+    """Check whether this mistake's line is still to be found."""
+    return view.settings.hunt and name not in _found() and name not in _answers()
+
+
 @state.part(QUESTION)
 def question(view: View) -> None:
-    """The mistaken lines with their repair, and the question about their effect."""
+    """The mistaken lines with their repair, and the question about their effect; or first, which line is mistaken."""
     mistake = compute_mistakes.shown_mistake(view)
     with st.container(key="mistake-code"):
+        if _hidden(view, mistake.id):
+            _find(mistake, compute_mistakes.excerpt(view))
+            return
         st.markdown(f"## {mistake.title}")
+        if view.settings.hunt and mistake.id in _found():
+            _finding(compute_mistakes.excerpt(view), _found()[mistake.id])
         for file, diff in compute_mistakes.diffs(view).items():
             st.caption(f"{REPAIR} attnviz/{file}")
             st.code(diff, language="diff", wrap_lines=True)
@@ -111,6 +141,39 @@ def question(view: View) -> None:
         _ask(mistake)
         if mistake.id in _answers() and not compute_mistakes.reason(view):
             st.markdown(f"{EFFECTS[mistake.kind]}.")
+
+
+def _find(mistake: Mistake, code: compute_mistakes.Excerpt) -> None:
+    """Ask which line is mistaken."""
+    st.markdown("## Which line is mistaken?")
+    n = len(code.mistaken)
+    which = "One of these lines is mistaken" if n == 1 else f"{n} of these lines are mistaken; choose one"
+    st.caption(f"{which}. From {listed([f'attnviz/{file}' for file in code.files])}.")
+    key = f"line-{mistake.id}"
+    st.radio(
+        "Which line is mistaken?", range(len(code.lines)), index=None, key=key, label_visibility="collapsed",
+        format_func=lambda i: _as_code(code.lines[i]), on_change=_choose_line, args=(mistake.id, key),
+    )  # fmt: skip
+    st.button("Show it", key="skip-line", on_click=_choose_line, args=(mistake.id, ""))
+
+
+def _as_code(line: str) -> str:
+    """Format a line as code in markdown, with its indentation."""
+    return "`{}`".format(line.replace("`", "'").replace("  ", "\u00a0\u00a0"))
+
+
+def _choose_line(name: str, key: str) -> None:
+    _found()[name] = st.session_state[key] if key else SKIPPED
+    state.rerun(LIST, QUESTION, REVEAL)
+
+
+def _finding(code: compute_mistakes.Excerpt, chosen: int) -> None:
+    """Say whether the chosen line was a mistaken one."""
+    if chosen in code.mistaken:
+        st.success("Found. Now predict what it does.", icon=":material/check:")
+    elif chosen != SKIPPED:
+        right = f"{_as_code(code.lines[chosen].strip())} is right."
+        st.error(f"{right} The mistaken lines have −.", icon=":material/close:")
 
 
 def _ask(mistake: Mistake) -> None:
@@ -124,6 +187,20 @@ def _ask(mistake: Mistake) -> None:
         st.button("Skip and show", key="skip-mistake", on_click=_answer, args=(mistake.id, ""))
         return
     _verdict(mistake, given)
+    if following := _following(mistake.id):
+        st.button("Next mistake", key="next-mistake", on_click=_go_on, args=(following,))
+
+
+def _following(name: str) -> str:
+    """Return the next mistake in the list that is not answered, from the top after the last; "" if none is left."""
+    ids = [each for names in compute_mistakes.ids_by_subject().values() for each in names]
+    at = ids.index(name)
+    return next((each for each in ids[at:] + ids[:at] if each not in _answers()), "")
+
+
+def _go_on(following: str) -> None:
+    state.change(mistake=following)
+    state.rerun(LIST, QUESTION, REVEAL)
 
 
 def _answer(name: str, key: str) -> None:
@@ -146,7 +223,9 @@ def reveal(view: View) -> None:
     """Effect of the mistake on the text, and its description; nothing before the question is answered."""
     mistake = compute_mistakes.shown_mistake(view)
     answered = mistake.id in _answers()
-    focus_next(f"{mistake.id} {answered}", [CHOSEN], [])  # the pressed button is gone, and the answers are disabled
+    focus_next(
+        f"{mistake.id} {_hidden(view, mistake.id)} {answered}", [CHOSEN], []
+    )  # the pressed button is gone, and the answers are disabled
     if not answered:
         return
     if reason := compute_mistakes.reason(view):
