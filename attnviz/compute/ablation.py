@@ -26,7 +26,7 @@ _effects, _streams = ByteCache(MAX_EFFECT_BYTES), ByteCache(MAX_STREAM_BYTES)
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The next token's probabilities (V,) after one token, and the loss in nats per token on the whole text."""
+    """The next token's probabilities (V,) after one token, and the mean loss of all tokens in nats."""
 
     odds: np.ndarray
     loss: float
@@ -48,8 +48,8 @@ def prediction_of(settings: Settings, ids: tuple[int, ...], off: Collection[tupl
     def loss() -> np.ndarray:
         return next_token_losses(logits_of(model, stream), np.array(ids)).mean(keepdims=True)
 
-    odds = np.exp(log_softmax(logits_of(model, stream[query])))
-    return Prediction(odds, float(models.computed_once((*key, "loss"), loss, _effects)[0]))
+    found = models.computed_once((*key, "loss"), loss, _streams)
+    return Prediction(np.exp(log_softmax(logits_of(model, stream[query]))), float(found[0]))
 
 
 @dataclass(frozen=True, eq=False)
