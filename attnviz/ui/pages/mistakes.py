@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from attnviz.compute import mistakes as compute_mistakes
@@ -63,15 +61,15 @@ def choose(view: View) -> None:
         for subject, names in by_subject.items():
             key = f"list-{subject}"
             st.session_state[key] = view.settings.mistake if view.settings.mistake in names else None
+            labels = {name: _marked(view, name) for name in names}
             st.radio(
-                f"**{SUBJECTS[subject]}**", names, format_func=partial(_marked, view), key=key, on_change=_choose,
+                f"**{SUBJECTS[subject]}**", names, format_func=labels.__getitem__, key=key, on_change=_choose,
                 args=(key,),
             )  # fmt: skip
     with st.container(key="mistake-box"):
         st.session_state["box"] = view.settings.mistake
-        st.selectbox(
-            "Mistake", ids, format_func=partial(_with_subject, view), key="box", on_change=_choose, args=("box",)
-        )
+        labels = {name: _with_subject(view, name) for name in ids}
+        st.selectbox("Mistake", ids, format_func=labels.__getitem__, key="box", on_change=_choose, args=("box",))
 
 
 def _score(view: View, n: int) -> str:
