@@ -1,11 +1,10 @@
-"""State of the Practice page: the questions of a set, an attempt at it, the score card, progress."""
+"""State of the Practice page: the questions of a set, an attempt at it, progress."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from urllib.parse import urlencode
 
 from attnviz.equations import aligned
@@ -168,44 +167,6 @@ def correct_order(question: Question) -> list[str]:
     """Return the lines of an ordering question in the right order; empty for other questions."""
     answer = question.answer
     return [answer.items[i] for i in answer.order] if isinstance(answer, OrderAnswer) else []
-
-
-CARD_STYLE = """
-body { font: 11pt/1.45 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; color: #131417; }
-table { border-collapse: collapse; } td, th { border: 1px solid #bbb; padding: .25em .8em; text-align: left; }
-pre { white-space: pre-wrap; background: #f1f1ee; padding: .5em .8em; }
-section { break-inside: avoid; border-top: 1px solid #bbb; margin-top: 1em; }
-.right { color: #1a7f4b; } .wrong { color: #a3281f; }
-"""
-
-
-def card(attempt: Attempt) -> str:
-    """Return the score card as a stand-alone HTML page, to be saved or printed."""
-    grades = attempt.grades()
-    rows = "".join(f"<tr><td>{SUBJECTS[t.subject]}<td>{t.right}<td>{t.asked}</tr>" for t in tallies(attempt))
-    again = "".join(
-        f"<li>{escape(subject)}: {escape(', '.join(name for name, _ in places))}"
-        for subject, places in pages_to_review(attempt)
-    )
-    parts = [
-        f"<h1>AttnViz practice: {sum(g.right for g in grades)} of {len(grades)} right</h1>",
-        f"<table><tr><th>Subject<th>Right<th>Asked</tr>{rows}</table>",
-        f"<h2>To look at again</h2><ul>{again}</ul>" if again else "",
-    ]
-    for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
-        css_class, verdict = ("right", "Right") if grade.right else ("wrong", "Wrong" if given else "Not answered")
-        code = [question.code or "\n".join(getattr(question.answer, "items", ()))]
-        code += ["\n".join(correct_order(question))] if isinstance(question.answer, OrderAnswer) else []
-        code += ["\n".join(each.text() for each in question.solution)]
-        first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
-        parts.append(
-            f'<section><h3>{i}. <span class="{css_class}">{verdict}</span></h3><p>{escape(question.text)}</p>{first}'
-            f"<p>Given: {escape(shown(question, given))}. {escape(grade.explanation if grade.read else '')}</p>"
-            f"<p>Answer: <b>{escape(question.answer.shown())}</b>. {escape(question.because)}</p>"
-            f"{''.join(others)}</section>"
-        )
-    head = f'<meta charset="utf-8"><title>AttnViz practice</title><style>{CARD_STYLE}</style>'
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>'
 
 
 def cell_of(given: object) -> tuple[int, int] | None:

@@ -36,6 +36,7 @@ MASKED_RGBA = (128, 128, 128, 0.16)  # a masked cell: grey, which no weight has 
 MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
 NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
 FAINT = "rgba(128, 128, 128, 0.35)"  # excluded values, grid lines and guides
+RIGHT, WRONG = "#1a7f4b", "#a3281f"  # answers to the questions of Practice
 
 _KINDS = {  # muted, so that no type is mistaken for a KV head; lightness, chroma, hue, plotly marker, plotly dash
     "mha": (0.50, 0.060, 250.0, "circle", "solid"),

@@ -6,15 +6,18 @@ from urllib.parse import parse_qsl
 
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Progress
+from attnviz.compute.score_card import card
+from attnviz.figures import theme
 from attnviz.practice.drills import question_set
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings, kind_of
+from tests.practice.forms import forms
 
 S = Settings(subject="rope", level=1, questions=3, minutes=2, question_set=9)
 
 
 def right(attempt: Attempt) -> str:
-    return attempt.questions[attempt.at].answer.forms()[0]
+    return forms(attempt.questions[attempt.at].answer)[0]
 
 
 def test_a_set_is_answered_in_order_with_feedback():
@@ -62,13 +65,14 @@ def test_a_missed_question_comes_back_between_two_of_a_set_and_does_not_count():
 
 def test_the_card_holds_every_question_with_its_answer():
     attempt = compute.begin(S, "set", Progress(), 100.0).stop()
-    card = compute.card(attempt)
-    assert "0 of 3 right" in card and "<tr><td>RoPE<td>0<td>3</tr>" in card and card.count("no answer") == 3
+    page = card(attempt)
+    assert "0 of 3 right" in page and "<tr><td>RoPE<td>0<td>3</tr>" in page and page.count("no answer") == 3
     for question in attempt.questions:
-        assert escape(question.text) in card and escape(question.answer.shown()) in card
-    assert compute.pages_to_review(attempt)[0][0] == "RoPE" and "To look at again" in card
+        assert escape(question.text) in page and escape(question.answer.shown()) in page
+    assert compute.pages_to_review(attempt)[0][0] == "RoPE" and "To look at again" in page
+    assert page.count(theme.WRONG) == 3 and theme.RIGHT not in page
     typed = compute.begin(S, "set", Progress(), 0.0).answer("<script>alert(1)</script>", 1).stop()
-    assert "<script" not in compute.card(typed)
+    assert "<script" not in card(typed)
 
 
 def test_where_a_question_is_seen_is_a_page_with_its_settings():

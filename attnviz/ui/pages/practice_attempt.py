@@ -8,6 +8,7 @@ import streamlit as st
 
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Question
+from attnviz.compute.score_card import card
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
@@ -299,7 +300,7 @@ def _score_card(attempt: Attempt) -> None:
         )
     with st.container(horizontal=True):
         st.button("Done", type="primary", on_click=_leave, key="leave")
-        st.download_button("Save the score card for printing", compute.card(attempt), "attnviz-score.html", "text/html")
+        st.download_button("Save the score card for printing", card(attempt), "attnviz-score.html", "text/html")
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
         mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
         with st.expander(f"{mark} {i}. {escaped(question.text)}"):
