@@ -4,6 +4,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from attnviz.figures import theme
 from attnviz.ui.page_style import BASE, LEFT, PageStyle, embedded_element, style
 from tests.browser.server import Server, serve
 from tests.waiting import result_of
@@ -44,6 +45,11 @@ def test_html_gets_the_style_once(parts: list[bytes]):
     assert headers[b"content-length"] == str(len(body)).encode() and headers[b"x"] == b"y"
     assert not {b"etag", b"last-modified"} & headers.keys()
     assert not asked["headers"]  # compressed HTML could not be changed
+
+
+def test_the_style_sheets_colours_are_the_themes():
+    for name in ("right", "neutral", "faint"):
+        assert f"--{name}: {getattr(theme, name.upper())};" in BASE
 
 
 def test_other_responses_stay_as_they_are():

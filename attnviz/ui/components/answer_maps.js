@@ -123,7 +123,7 @@ function draw(view, found) {
   ink.globalAlpha = 1;
   if (found.at) outline(ink, found, found.at, text, [3, 2]);
   if (d.chosen.length === 3 && d.chosen[0] === i) outline(ink, found, d.chosen.slice(1), text, []);
-  if (d.right.length === 3 && d.right[0] === i) outline(ink, found, d.right.slice(1), "#1a7f4b", [], 3);
+  if (d.right.length === 3 && d.right[0] === i) outline(ink, found, d.right.slice(1), pageColour("--right"), [], 3);
   found.box.classList.toggle("chosen", d.chosen.length === 1 && d.chosen[0] === i);
   found.box.classList.toggle("right", d.right.length === 1 && d.right[0] === i);
 }

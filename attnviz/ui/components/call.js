@@ -17,6 +17,9 @@ function add(parent, tag, attributes = {}, text = "") {
   return node;
 }
 
+// A colour of style.css, for a canvas, which knows no variables.
+const pageColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
+
 // The height available to a presented drawing, in its own (zoomed) pixels; Infinity outside presentation mode.
 function slideHeight(element) {
   return parseFloat(getComputedStyle(element).getPropertyValue("--slide-height")) || Infinity;

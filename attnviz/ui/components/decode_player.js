@@ -4,7 +4,7 @@ const MAX_COLUMN_WIDTH = 9, BAND = 4, GAP = 6; // pixels: maximal width of a tok
 const CACHES_SHARE = 0.25, MIN_LAYER_HEIGHT = 8; // of the height available while presenting, at most, for all layers; pixels of one, at least
 const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; room of the drawings, doubled when it is full
 const ROWS = 25, MAX_MAP_WIDTH = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
-const GREY = "#7d7d7d";
+const GREY = pageColour("--neutral");
 const SEND_AFTER = 700, SEND_AFTER_PLAYING = 1500, RETRY_AFTER = 5000; // milliseconds: debounce of the position, and while playing; wait before `more` is repeated
 const USED = ["pointerdown", "pointerup", "click", "keydown", "input", "popstate"], SETTLES_AFTER = 1000; // events of a change of the text or a setting; ms until its run has begun
 

@@ -1,7 +1,7 @@
 // Shared by the canvases of one head: labels on the axes, and text drawing.
 
 const TEXT = 12, LINE = 15; // pixels: font size of the axis labels; line height
-const NEUTRAL = "#7d7d7d", FAINT = "rgba(128, 128, 128, 0.35)";
+const NEUTRAL = pageColour("--neutral"), FAINT = pageColour("--faint");
 
 const labelsOf = (d, width) => d.labels.map((label, i) => `\u2068${short(label, width < 420 ? 9 : 14)}\u2069\u2002${i}`);
 const fontOf = (view) => `${TEXT}px ${getComputedStyle(view.root).fontFamily}`;

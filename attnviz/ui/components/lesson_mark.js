@@ -16,7 +16,7 @@ export default function ({ data, parentElement }) {
   if (status.textContent !== announcement) status.textContent = announcement;
   look.textContent = "";
   if (target) {
-    sheet.textContent = `.${target} { outline: 3px solid light-dark(#b3541e, #f0a36b); outline-offset: 5px; border-radius: 6px; }`;
+    sheet.textContent = `.${target} { outline: 3px solid var(--lesson); outline-offset: 5px; border-radius: 6px; }`;
     document.head.append(sheet);
     if (!arrived) arrive(call.signal, target, place, look, name);
   }

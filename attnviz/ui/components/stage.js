@@ -27,7 +27,7 @@ function layer(name) {
   const box = document.createElement("div"), ring = name === "ring";
   box.className = `attnviz-${name}`;
   Object.assign(box.style, ring
-    ? { position: "fixed", zIndex: 1e6, width: `${RING}px`, height: `${RING}px`, margin: `-${RING / 2}px`, borderRadius: "50%", border: "4px solid light-dark(#b3541e, #f0a36b)", pointerEvents: "none", left: "-999px" }
+    ? { position: "fixed", zIndex: 1e6, width: `${RING}px`, height: `${RING}px`, margin: `-${RING / 2}px`, borderRadius: "50%", border: "4px solid var(--lesson)", pointerEvents: "none", left: "-999px" }
     : { position: "fixed", zIndex: 1e6 + 1, inset: 0, background: "#000" });
   document.body.append(box);
   return box;
