@@ -185,9 +185,13 @@ def test_an_answer_in_the_wrong_unit_is_named():
     ("written", "value"),
     [("2·32·8", 512), ("32,768 x 4,096", 2**27), ("2x(3+4)", 14), ("2 x pi x 3", 6 * math.pi), ("sqrt(4) x sqrt(9)", 6),
      ("1,048,576", 2**20), ("2^10 − 24", 1000),
-     ("sqrt(64)/2", 4), ("−3", -3), ("1e-3", 0.001), ("12 345 678", 12345678), ("2π", None), ("cos(0)", 1),
+     ("sqrt(64)/2", 4), ("−3", -3), ("1e-3", 0.001), ("12 345 678", 12345678), ("cos(0)", 1),
      ("exp(0) + ln(1)", 1), ("69 %", 0.69), ("69%", 0.69), ("e^-2", math.exp(-2)), ("ln 16", math.log(16)),
-     ("log2(16)", 4), ("tanh 2", math.tanh(2)), ("exp -1", None)],
+     ("log2(16)", 4), ("tanh 2", math.tanh(2)), ("exp -1", None),
+     ("2·6·13²", 2028), ("10⁻³", 0.001), ("2³⁰", 2**30), ("2π·3", 6 * math.pi), ("3 − 2π", 3 - 2 * math.pi),
+     ("e^(2π)", math.exp(2 * math.pi)), ("1/2π", None), ("2^2π", None), ("e^-2π", None), ("²", None),
+     ("floor(9/4)", 2), ("⌊9/4⌋", 2), ("ceil 2.5", 3), ("⌈9/4⌉", 3), ("9//4", 2), ("4×", 4), ("1,024 x", 1024),
+     ("2·×", None), ("KV 2", 2), ("KV head 12", 12), ("line 3", 3), ("minus 3", None)],
 )  # fmt: skip
 def test_what_is_typed_is_evaluated(written, value):
     if value is None:
@@ -200,7 +204,8 @@ def test_what_is_typed_is_evaluated(written, value):
 @pytest.mark.parametrize(
     "written",
     ["", "x", "__import__('os')", "(1).real", "[1]", "1 if 1 else 2", "9**9**9**9", "1/0", "'a'*9", "lambda: 1",
-     "(" * 150, "1" * 201, "exp(1000)", "(-8)^0.5", "True", "1;2", "a=1", "1e999"],
+     "(" * 150, "1" * 201, "exp(1000)", "(-8)^0.5", "True", "1;2", "a=1", "1e999", "1//0", "floor(1,2)",
+     "9⁹⁹⁹⁹", "floor(10^400)"],
 )  # fmt: skip
 def test_nothing_else_is_run(written):
     with pytest.raises(Unreadable):
@@ -373,7 +378,13 @@ def test_a_decimal_unit_in_place_of_a_binary_one_is_asked_about(given, message):
 
 
 @pytest.mark.parametrize(
-    ("written", "hint"), [("151M", "Write 151M as 151e6"), ("582 tok/s", "Leave out the unit"), ("2LKD", "Write . or")]
+    ("written", "hint"),
+    [
+        ("151M", "Write 151M as 151e6"),
+        ("582 tok/s", "Leave out the unit"),
+        ("2LKD", "Write . or"),
+        ("three", "“three” is not read: type a number"),
+    ],
 )
 def test_what_is_not_read_is_answered_by_what_to_change(written, hint):
     with pytest.raises(Unreadable, match=hint):

@@ -1,4 +1,4 @@
-"""Evaluate a short typed expression: + − · / ^, brackets, sqrt, exp, ln, log2, cos, sin, tanh, pi, e, variables."""
+"""Evaluate a short typed expression: + − · / // ^ ², brackets, the functions below, pi, e, variables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 MAX_CHARS = 200
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "ln": math.log, "log2": math.log2, "cos": math.cos,
-    "sin": math.sin, "tanh": math.tanh,
+    "sin": math.sin, "tanh": math.tanh, "floor": math.floor, "ceil": math.ceil,
 }  # fmt: skip
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 _SIGNS = str.maketrans(
-    {"·": "*", "×": "*", "⋅": "*", "−": "-", "–": "-", "^": "^", "π": " pi ", "\u202f": " ", "\xa0": " "}
-)
+    {"·": "*", "×": "*", "⋅": "*", "−": "-", "–": "-", "π": " pi ", "\u202f": " ", "\xa0": " ", "√": "sqrt",
+     "⌊": "floor(", "⌋": ")", "⌈": "ceil(", "⌉": ")"}
+)  # fmt: skip
+_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_NAMED = re.compile(r"(?i)^(kv|query|key|head|line|token|position)( head)? (?=\d+$)")
 
 
 class Unreadable(ValueError):
@@ -26,12 +29,7 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
     """Evaluate an expression. Raises Unreadable if it is invalid or has no finite value."""
     if len(written) > MAX_CHARS:
         raise Unreadable(f"An answer can have at most {MAX_CHARS} characters; this one has {len(written):,}.")
-    text = written.translate(_SIGNS).replace("^", "**").replace("√", "sqrt").strip()
-    text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
-    if "x" not in (letters or {}):
-        text = re.sub(r"(?<=[\w)]) [xX] (?=[\w(√])|(?<=\d\d)[xX](?=[\d(])|(?<=[1-9)])[xX](?=[\d(])", "*", text)
-    text = re.sub(r"\b(sqrt|exp|log2?|ln|cos|sin|tanh) +([\w.]+)$", r"\1(\2)", text)
-    text = re.sub(r"^([\d.]+) ?%$", r"\1 / 100", text)
+    text = _in_python(written, letters or {})
     try:
         value = _value(ast.parse(text, mode="eval").body, letters or {})
     except Unreadable:
@@ -43,6 +41,19 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
     if not math.isfinite(value):
         raise Unreadable("The expression has no finite value.")
     return value
+
+
+def _in_python(written: str, letters: Mapping[str, float]) -> str:
+    """Rewrite an expression in Python's signs, as far as it has one meaning."""
+    text = _NAMED.sub("", written.strip()).translate(_SIGNS).strip()
+    text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"((?:^|\(|(?<![/^*])[-+*]) ?[\d.]+) *pi\b", r"\1*pi", text)  # not 1/2π, which has two meanings
+    text = re.sub("⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda raised: f"**{raised[0].translate(_RAISED)}", text).replace("^", "**")
+    if "x" not in letters:
+        text = re.sub(r"^([\d.]+) ?[*xX]$", r"\1", text)
+        text = re.sub(r"(?<=[\w)]) [xX] (?=[\w(√])|(?<=\d\d)[xX](?=[\d(])|(?<=[1-9)])[xX](?=[\d(])", "*", text)
+    text = re.sub(r"\b(sqrt|exp|log2?|ln|cos|sin|tanh|floor|ceil) +([\w.]+)$", r"\1(\2)", text)
+    return re.sub(r"^([\d.]+) ?%$", r"\1 / 100", text)
 
 
 def _hint(text: str, letters: Mapping[str, float]) -> str:
@@ -63,7 +74,11 @@ def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.Name(id=name):
-            raise Unreadable(f"“{name[:20]}” is not a variable of this question.")
+            raise Unreadable(
+                f"“{name[:20]}” is not a variable of this question."
+                if letters
+                else f"“{name[:20]}” is not read: type a number, or an expression such as 2·32·8."
+            )
         case ast.UnaryOp(op=ast.USub(), operand=inside):
             return -_value(inside, letters)
         case ast.UnaryOp(op=ast.UAdd(), operand=inside):
@@ -72,9 +87,7 @@ def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
             return _FUNCTIONS[name](_value(inside, letters))
         case ast.BinOp(left=left, op=op, right=right):
             return _binary(op, _value(left, letters), _value(right, letters))
-    raise Unreadable(
-        "Use numbers, + − * / ^, brackets, sqrt, exp, ln, log2, cos, sin, tanh, pi, e and the question's variables."
-    )
+    raise Unreadable(f"Use numbers, + − * / ^, brackets, {', '.join(_FUNCTIONS)}, pi, e and the question's variables.")
 
 
 def _binary(op: ast.operator, a: float, b: float) -> float:
@@ -87,9 +100,11 @@ def _binary(op: ast.operator, a: float, b: float) -> float:
             return a * b
         case ast.Div():
             return a / b
+        case ast.FloorDiv():
+            return a // b
         case ast.Pow():
             found = a**b
             if isinstance(found, complex):
                 raise Unreadable("The expression has no real value.")
             return found
-    raise Unreadable("The only operators are + − * / ^.")
+    raise Unreadable("The only operators are + − * / // ^.")
