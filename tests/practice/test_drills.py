@@ -377,6 +377,39 @@ def test_a_decimal_unit_in_place_of_a_binary_one_is_asked_about(given, message):
     assert NumberAnswer(128_000, "B").grade("128 KB").right
 
 
+def test_a_binary_unit_after_the_number_of_decimal_ones_is_converted():
+    answer = NumberAnswer(14.6, "GB", 0.01, (Wrong(7.3, "half"),))
+    grade = answer.grade("14.6 GiB")
+    assert grade.explanation == "14.60 GB is 13.60 GiB." and grade.read and not grade.right
+    assert answer.grade("13.6 GiB").right and answer.grade("14600 MB").right
+    assert NumberAnswer(131_072, "B").grade("131072 KiB").explanation == "131,072 B is 128 KiB."
+
+
+def test_wrong_answers_that_are_equal_have_both_explanations():
+    question = next(q for q in (make("how_many_scores", seed) for seed in range(40)) if len(q.answer.wrong) == 2)
+    explanation = question.answer.wrong[0].explanation
+    assert "even if query heads share a KV head. Or: That is for one text." in explanation
+    answer = NumberAnswer(3, wrong=(Wrong(4, "A."), Wrong(4, "A."), Wrong(3, "B."), Wrong(math.inf, "C.")))
+    assert answer.wrong == (Wrong(4, "A."),)
+
+
+def test_the_wrong_options_on_readers_name_the_head_that_they_read():
+    """Read off the text: query head h reads KV head h · K / H."""
+    for seed in range(60):
+        question = make("readers_of_a_kv_head", seed)
+        H, K = (int(n) for n in re.findall(r"(\d+) (?:query|KV) heads", question.text))
+        for option, why in zip(question.answer.options, question.answer.explanations, strict=True):
+            if found := re.fullmatch(r"These read KV head (\d+)\.", why):
+                assert {int(h) * K // H for h in option.split(", ")} == {int(found[1])}
+
+
+def test_a_weight_is_printed_with_the_decimals_that_are_asked_for():
+    for seed in range(10):
+        question = make("missing_weight", seed)
+        assert re.fullmatch(r"0\.\d\d", question.answer.shown())
+        assert question.solution[0].text().endswith(f" {question.answer.shown()}")
+
+
 @pytest.mark.parametrize(
     ("written", "hint"),
     [

@@ -6,7 +6,7 @@ import math
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from attnviz.equations import Expression, number_text
 from attnviz.practice.drills.evaluate import MAX_CHARS, Unreadable, evaluate
@@ -14,7 +14,7 @@ from attnviz.practice.drills.evaluate import MAX_CHARS, Unreadable, evaluate
 BYTES = {
     "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
-_BY_LOWER = {name.lower(): size for name, size in BYTES.items()}
+_BY_LOWER = {name.lower(): name for name in BYTES}
 _UNIT = re.compile(r"(?i)\s*(b|bytes?|kb|mb|gb|tb|kib|mib|gib|tib)$")
 
 
@@ -40,39 +40,47 @@ class NumberAnswer:
     """A number in `unit`; bytes may be given in any unit of bytes.
 
     tolerance: relative; if there is one, the number may also be correctly rounded to two or more decimals.
+    digits: decimals shown, as for a `Value`.
     """
 
     value: float
     unit: str = ""
     tolerance: float = 0.0
     wrong: tuple[Wrong, ...] = ()
+    digits: int | None = None
 
     def __post_init__(self) -> None:
-        """Drop known wrong answers that equal the right number or an earlier wrong one for these inputs."""
+        """Drop known wrong answers that equal the right number, and join those that are equal for these inputs."""
         distinct: list[Wrong] = []
         for each in self.wrong:
-            if math.isfinite(each.value) and not any(
-                self._equal(each.value, v) for v in (self.value, *(w.value for w in distinct))
-            ):
+            if not math.isfinite(each.value) or self._equal(each.value, self.value):
+                continue
+            same = next((i for i, w in enumerate(distinct) if self._equal(each.value, w.value)), None)
+            if same is None:
                 distinct.append(each)
+            elif each.explanation != distinct[same].explanation:
+                joined = f"{distinct[same].explanation} Or: {each.explanation}"
+                distinct[same] = replace(distinct[same], explanation=joined)
         object.__setattr__(self, "wrong", tuple(distinct))
 
     def _equal(self, a: float, b: float) -> bool:
         return math.isclose(a, b, rel_tol=max(self.tolerance, 1e-9), abs_tol=1e-9)
 
     def grade(self, given: str) -> Grade:
-        number, typed_unit = given.strip(), ""
+        number, typed = given.strip(), ""
         if self.unit in BYTES and (found := _UNIT.search(number)):
-            number, typed_unit = number[: found.start()], found[1].lower()
+            number, typed = number[: found.start()], _BY_LOWER.get(found[1].lower(), "B")
         elif self.unit and number.lower().endswith(self.unit.lower()):
             number = number[: -len(self.unit)]
         try:
             value = evaluate(number)
         except Unreadable as error:
             return Grade(False, str(error), read=False)
-        factor = _BY_LOWER.get(typed_unit, 1) / BYTES[self.unit] if typed_unit else 1.0
-        if typed_unit and (message := self._meant_binary(value, typed_unit)):
+        factor = BYTES[typed] / BYTES[self.unit] if typed else 1.0
+        if message := self._meant_binary(value, typed):
             return Grade(False, message, read=False)
+        if factor != 1 and self._equal(value, self.value):
+            return Grade(False, f"{self.shown()} is {number_text(self.value / factor)} {typed}.")
         value *= factor
         if self._equal(value, self.value):
             return Grade(True)
@@ -93,11 +101,10 @@ class NumberAnswer:
 
     def _meant_binary(self, value: float, typed: str) -> str:
         """Say so if the number is right with kB, MB, … read as 1,024 B, …"""
-        binary = {"kb": "KiB", "mb": "MiB", "gb": "GiB", "tb": "TiB"}.get(typed)
+        binary = {"kB": "KiB", "MB": "MiB", "GB": "GiB", "TB": "TiB"}.get(typed)
         if binary is None or not self._equal(value * BYTES[binary] / BYTES[self.unit], self.value):
             return ""
-        name = next(name for name in BYTES if name.lower() == typed)
-        return f"1 {name} is {_BY_LOWER[typed]:,.0f} B here, and 1 {binary} is {BYTES[binary]:,} B. Which do you mean?"
+        return f"1 {typed} is {BYTES[typed]:,.0f} B here, and 1 {binary} is {BYTES[binary]:,} B. Which do you mean?"
 
     def _wrong_unit(self, value: float) -> str:
         if self.unit not in BYTES:
@@ -109,7 +116,7 @@ class NumberAnswer:
         return ""
 
     def shown(self) -> str:
-        return f"{number_text(round(self.value, 12))}{' ' * bool(self.unit)}{self.unit}"
+        return f"{number_text(round(self.value, 12), digits=self.digits)}{' ' * bool(self.unit)}{self.unit}"
 
 
 @dataclass(frozen=True)

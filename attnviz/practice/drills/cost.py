@@ -113,10 +113,7 @@ def cache_of_a_context(rng: random.Random) -> Question:
             "GiB",
             0.01,
             known(
-                (
-                    gib / 2,
-                    "You counted K and V once." if bits <= 16 else "You counted K and V once, or 2 bytes per number.",
-                ),
+                (gib / 2, "You counted K and V once."),
                 (size / 1e9, "That is the size in GB; give it in GiB."),
                 (gib * m.group_size, f"That is the size with {m.n_heads} KV heads."),
                 (gib / batch, "That is for one sequence."),

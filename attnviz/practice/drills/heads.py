@@ -129,7 +129,7 @@ def readers_of_a_kv_head(rng: random.Random) -> Question:
     wrong = [
         (listed([h for h in range(H) if h % K == j]), f"These read it if the KV heads are tiled ({orders(H, K)[0]})."),
         (listed(list(range(H))[min(j * K, H - K) :][:K]), "A group has H / K heads, not K."),
-        (listed([(h + G) % H for h in right]), "These read the next KV head."),
+        (listed([(h + G) % H for h in right]), f"These read KV head {(j + 1) % K}."),
         (listed(list(range(H))), "Only in MQA do all query heads read the same KV head."),
     ]
     return Question(

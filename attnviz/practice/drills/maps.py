@@ -271,9 +271,10 @@ def missing_weight(rng: random.Random) -> Question:
                 (sum(others), "That is the sum of the other weights; all together sum to 1."),
                 (1 / (i + 1), "The weights are not equal."),
             ),
+            digits=2,
         ),
         "The weights of a query sum to 1.",
-        (Equation(1 - total(values)),),
+        (Equation(1 - total(values), digits=2),),
         link=HEADS,
     )
 

@@ -102,9 +102,10 @@ def partner(rng: random.Random) -> Question:
         NumberAnswer(
             other,
             wrong=known(
+                (beside, "That is the interleaved layout.")
+                if layout == "half"
+                else (n + 1, "In the interleaved layout a pair begins with an even dimension."),
                 (half, "That is the half-split layout."),
-                (beside, "That is the interleaved layout."),
-                (n + 1, "In the interleaved layout a pair begins with an even dimension."),
             ),
         ),
         "The half-split layout pairs n with n + D / 2; the interleaved layout pairs 2j with 2j + 1.",
