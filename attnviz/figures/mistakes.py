@@ -24,6 +24,7 @@ from attnviz.figures.token_maps import (
     token_map_figure,
 )
 from attnviz.mistakes import Symptom
+from attnviz.mistakes.runs import format_number
 from attnviz.phrases import count
 
 MAX_CELLS = 64  # per side: three maps stand side by side
@@ -102,14 +103,14 @@ def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
 
 
 def counts(symptom: Symptom, hue: str | None = None) -> Drawing:
-    """Draw two bars for each count: right and mistaken."""
+    """Draw two bars for each column, such as a count: right and mistaken."""
     right, wrong = symptom.right[0].tolist(), [] if symptom.wrong is None else symptom.wrong[0].tolist()
     figure = base_figure(300, barmode="group", legend={"orientation": "h", "y": 1.12})
     for name, values, colour in ((RIGHT, right, hue or kv_colour(0, 1)), (MISTAKEN, wrong, NEUTRAL)):
         figure.add_bar(
             x=list(symptom.columns), y=values, name=name, marker={"color": colour, "line": {"width": 0}},
-            hovertemplate=f"%{{x}}, {name}: %{{y:,.0f}}<extra></extra>",
+            hovertemplate=f"%{{x}}, {name}: %{{y:,.3~f}}<extra></extra>",
         )  # fmt: skip
-    title = f"{symptom.number:,.0f} counted, {symptom.expected:,.0f} right"
+    title = f"{symptom.measure}: {format_number(symptom.number)}, right: {format_number(symptom.expected)}"
     table = {"": list(symptom.columns), RIGHT: right, MISTAKEN: wrong}
-    return Drawing(figure, title, f"{symptom.picture}.", f"{symptom.picture}: {title}.", table)
+    return Drawing(figure, title, f"{symptom.picture}.", f"{symptom.picture}. {title}.", table)

@@ -68,15 +68,16 @@ def decode(model: Transformer, ids: Sequence[int]) -> Pass:
 
 
 def maps(right: Pass, wrong: Pass, texts: tuple[int, int] = (0, 0)) -> dict[str, Any]:
-    """Return the `Symptom`'s maps: the head that differs most, in the first layer whose weights differ.
+    """Return the `Symptom`'s maps: the head that differs most in all, in the first layer whose weights differ.
 
     texts: index into the batch, for the right and the mistaken run.
     """
     pairs = [(a[texts[0]], b[texts[1]]) for a, b in zip(right.weights, wrong.weights, strict=True)]
-    largest = torch.stack([_largest_by_head(a - b) for a, b in pairs])  # (L, H)
-    differs = (largest.amax(1) > CHANGED).nonzero().flatten().tolist()
-    layer = differs[0] if differs else int(largest.amax(1).argmax())
-    head = int(largest[layer].argmax())
+    far = [(a - b).abs().nan_to_num(nan=math.inf) for a, b in pairs]  # L of (H, T, S)
+    largest = torch.stack([each.amax() for each in far])  # (L,)
+    differs = (largest > CHANGED).nonzero().flatten().tolist()
+    layer = differs[0] if differs else int(largest.argmax())
+    head = int(far[layer].sum((1, 2)).argmax())
     a, b = pairs[layer]
     return head_map(a[head], layer, head) | {"wrong": array(b[head])}
 
@@ -85,11 +86,6 @@ def head_map(weights: Tensor, layer: int, head: int) -> dict[str, Any]:
     """Return the right map of a `Symptom`: the weights of one head."""
     picture = f"Weights of layer {layer}, head {head}"
     return {"picture": picture, "right": array(weights), "layer": layer, "head": head}
-
-
-def _largest_by_head(difference: Tensor) -> Tensor:
-    """(H, T, S) -> (H,); NaN counts as the largest."""
-    return difference.abs().nan_to_num(nan=math.inf).flatten(1).amax(1)
 
 
 def array(tensor: Tensor) -> np.ndarray:

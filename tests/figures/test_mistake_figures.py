@@ -46,7 +46,8 @@ def test_every_symptom_can_be_drawn(name, n):
     if found.columns:
         drawing = figures.counts(found)
         right, wrong = drawing.figure.data
-        assert (list(right.y), list(wrong.y)) == (found.right[0].tolist(), found.wrong[0].tolist())
+        np.testing.assert_array_equal(right.y, found.right[0])
+        np.testing.assert_array_equal(wrong.y, found.wrong[0])
         return
     hue = (0, 2) if found.head is not None else None
     for drawing in (

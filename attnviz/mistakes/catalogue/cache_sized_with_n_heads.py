@@ -14,17 +14,17 @@ from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """Compare one row of counts: bytes per token of each part of the cache, in all layers."""
+    """Compare one row of counts: bytes of each part of the cache for this text, in all layers."""
     T, cache = len(ids), model.new_cache()
     model(torch.tensor([ids]), cache=cache)
     live = sum(each.nbytes for each in cache)
     config = replace(model.config, sliding_window=None, full_layers=())  # the live cache holds every token
     bits = 8 * model.embed.weight.element_size()
     parts = [each.module("cost.cache").cache_parts(config, 1, bits=bits) for each in (right, wrong)]
-    a, b = (np.array([[float(each.get(part, 0)) for part in parts[0]]], np.float32) for each in parts)
+    a, b = (np.array([[float(T * each.get(part, 0)) for part in parts[0]]], np.float32) for each in parts)
     counted = T * float(sum(parts[1].values()))
     return Symptom(
-        "Bytes cached per token, all layers", a, b, "Bytes of the cache for this text", live, counted,
+        "Bytes cached for this text, all layers", a, b, "Bytes of the cache for this text", live, counted,
         f"The live cache's tensors take {live:,} B for {count(T, 'token')}; the formula gives "
         f"{counted:,.0f} B, {format_number(counted / live)} times as much.", columns=tuple(parts[0]),
     )  # fmt: skip

@@ -1,10 +1,12 @@
 """The loss compares the prediction at a position with the token at that position instead of the next one."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import format_number, maps, run
+from attnviz.mistakes.runs import array, format_number
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -12,24 +14,27 @@ CERTAIN = 30.0  # a logit so far above the others that its probability is 1 to w
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """Compare the model's loss with that of a rule that repeats its input token."""
-    a, target = run(model, ids), torch.tensor([ids])
+    """Compare the model's loss at each position; and without the shift that of a rule that repeats its input token."""
+    logits, target = model(torch.tensor([ids])), torch.tensor([ids])
     losses = [each.module("mistakes.usage").next_token_loss for each in (right, wrong)]
-    before, after = (float(loss(a.logits, target)) for loss in losses)
+    before, after = (float(loss(logits, target)) for loss in losses)
     repeats = CERTAIN * F.one_hot(target, model.config.vocab_size).float()
-    repeats_before, repeats_after = (format_number(float(loss(repeats, target))) for loss in losses)
+    rule = format_number(round(float(losses[1](repeats, target)), 3))
     sentence = (
         f"This model predicts the next token: its loss is {format_number(before)} nats per token, "
-        f"and {format_number(after)} without the shift. A rule that repeats its input token gets {repeats_before} with "
-        f"the shift and {repeats_after} without it: training without the shift leads to that rule."
+        f"and {format_number(after)} without the shift. A rule that is certain of its input token gets {rule} without "
+        "the shift: training without the shift leads to that rule."
     )
     if len(ids) == 1:
         sentence = (
             f"A single token has no next token, so there is no loss. Without the shift it is {format_number(after)}."
         )
+    unshifted = F.cross_entropy(logits[0], target[0], reduction="none")  # (T,)
+    shifted = F.cross_entropy(logits[0, :-1], target[0, 1:], reduction="none")  # (T - 1,): the last has no next token
     return Symptom(
-        **maps(a, a), measure="Loss on this text, nats per token", expected=before, number=after, sentence=sentence
-    )
+        "Loss at each position, in nats", array(F.pad(shifted, (0, 1), value=math.nan)[None]), array(unshifted[None]),
+        "Loss on this text, nats per token", before, after, sentence, columns=tuple(map(str, range(len(ids)))),
+    )  # fmt: skip
 
 
 MISTAKE = Mistake(
