@@ -89,11 +89,14 @@ def test_a_kind(name):
         if isinstance(answer, ChoiceAnswer):
             assert len(set(answer.options)) == len(answer.options) >= 2, where
         if question.solution:
-            assert isinstance(answer, NumberAnswer) and "=" in question.solution[-1].text(), where
+            assert isinstance(answer, NumberAnswer) or name == "what_bounds", where
+            assert "=" in question.solution[-1].text(), where
+        if question.solution and isinstance(answer, NumberAnswer):
             assert math.isclose(question.solution[-1].value, answer.value, rel_tol=1e-6), (
                 where,
                 question.solution[-1].text(),
             )
+        assert question.because not in [grade.explanation for grade in grades], where  # it is printed below
         assert not question.grade("").right and not question.grade("nonsense ☃").read, where
         path, link = question.link
         settings, notices = Settings.from_link(dict(link), PAGES[path])
@@ -438,6 +441,21 @@ def test_no_question_on_what_bounds_is_near_the_balance_and_it_says_what_decides
             link = question.link[1]
             step = decode_step(load_presets()[link["preset"]], int(link["context"]), batch)
             assert step.intensity >= 2 * load_accelerators()[link["machine"]].ridge
+
+
+def test_what_bounds_derives_both_numbers_and_gives_a_reason_per_option():
+    for seed in range(40):
+        question = make("what_bounds", seed)
+        link = question.link[1]
+        model, machine = load_presets()[link["preset"]], load_accelerators()[link["machine"]]
+        step = decode_step(model, int(link["context"]), int(link["batch"]))
+        intensity, ridge = question.solution
+        assert intensity.value == pytest.approx(step.intensity) and ridge.value == pytest.approx(machine.ridge)
+        assert f"does {step.intensity:.1f} FLOPs per byte" in question.because
+        for name in ("what_bounds", "softmax_of_nothing"):
+            answer = make(name, seed).answer
+            reasons = [why for i, why in enumerate(answer.explanations) if i != answer.right]
+            assert len(set(reasons)) == len(answer.options) - 1 and all(reasons)
 
 
 def test_the_strongest_key_is_seen_at_a_glance():

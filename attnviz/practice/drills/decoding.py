@@ -20,12 +20,13 @@ from attnviz.cost import (
     load_accelerators,
     load_presets,
 )
+from attnviz.cost.decode import multiplied_weights
 from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
 from attnviz.equations import Equation, Value, function, total
 from attnviz.modules import KVCache
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.cost import D, K, L, cache_page, is_plain, plain
+from attnviz.practice.drills.cost import D, H, K, L, cache_page, is_plain, plain
 from attnviz.practice.drills.question import Options, Question, kind
 from attnviz.practice.drills.ranks import ranked
 
@@ -217,6 +218,21 @@ def _step(m: ModelConfig, batch: int, tokens: int) -> tuple[int, DecodeStep]:
     return 2 * count_parameters(m).total + kv_cache_bytes(m, tokens, batch), decode_step(m, tokens, batch)
 
 
+def _intensity(m: ModelConfig, tokens: int, step: DecodeStep) -> Equation:
+    """Return the equation of a step's FLOPs per byte read."""
+    N, S = Value(multiplied_weights(m), "N", "weights multiplied per token"), Value(tokens, "S", "tokens")
+    per_token = 2 * N + 4 * L(m) * H(m) * D(m) * S
+    read = Value(step.weight_bytes, "W", "bytes of weights read") + Value(step.cache_bytes, "M", "bytes of cache")
+    sequences = Value(step.batch_size, "B", "sequences")
+    return Equation(sequences * per_token / read, "I", digits=1, meaning="FLOPs per byte read")
+
+
+def _ridge(a: Accelerator) -> Equation:
+    peak = Value(a.flops, "P", "peak FLOP/s", digits=3, scientific=True)
+    bandwidth = Value(a.bandwidth, "β", "bytes per second", digits=3, scientific=True, tex=r"\beta")
+    return Equation(peak / bandwidth, "R", digits=1, meaning="ridge in FLOPs per byte")
+
+
 @kind("decoding", 2)
 def what_bounds(rng: random.Random) -> Question:
     bound = rng.choice(("memory", "compute"))  # else nine of ten that fit would be limited by memory
@@ -225,18 +241,21 @@ def what_bounds(rng: random.Random) -> Question:
     names = {"memory": "memory bandwidth", "compute": "arithmetic"}
     found = step.bound_by(a)
     other = names["compute" if found == "memory" else "memory"]
-    because = (
-        f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's ridge is "
-        f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic."
-    )
+    reading, arithmetic = 1e3 * step.reading_seconds(a), 1e3 * step.flops / a.flops
+    wrong = [
+        (other, f"At their peaks, reading takes {reading:.3g} ms and the arithmetic {arithmetic:.3g} ms."),
+        ("both take equally long", f"They do at the ridge, {a.ridge:.0f} FLOPs per byte read."),
+    ]
     return Question(
         f"{m.name} in bf16, {step.weight_bytes / 1e9:.3g} GB of weights, decodes {count(batch, 'sequence')} "
         f"of {tokens:,} tokens at once, with {step.cache_bytes / 1e9:.3g} GB of cache. One {a.name} reads "
         f"{a.bandwidth / 1e12:.3g} TB/s and computes {a.flops / 1e12:,.0f} TFLOP/s, both at their peak: which limits "
         "the speed of a step?",
-        Options(names[found], [(other, because), ("both take equally long", because)]).shuffled(rng),
-        because,
-        link=("cost", {"preset": id, "machine": machine, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
+        Options(names[found], wrong).shuffled(rng),
+        f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's ridge is "
+        f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic.",
+        (_intensity(m, tokens, step), _ridge(a)),
+        ("cost", {"preset": id, "machine": machine, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
     )
 
 

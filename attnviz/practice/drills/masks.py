@@ -240,20 +240,17 @@ def softmax_of_nothing(rng: random.Random) -> Question:
     row = torch.full((n,), -math.inf if way == "−inf" else -1e9).softmax(-1)
     found = "NaN for every key" if bool(row.isnan().all()) else f"{float(row[0]):.3g} for every key"
     others = (
-        "0 for every key",
-        "1 for the first key, 0 for the others",
-        "NaN for every key",
-        f"{1 / n:.3g} for every key",
-    )
-    explanation = (
-        "Softmax first subtracts the largest score: −∞ − (−∞) is NaN, but −1e9 − (−1e9) is 0, which gives equal "
-        "weights."
+        ("0 for every key", "A row of torch's softmax sums to 1, or is NaN."),
+        ("1 for the first key, 0 for the others", "All scores are equal, so no key differs from another."),
+        ("NaN for every key", "−1e9 is finite, and so are its differences."),
+        (f"{1 / n:.3g} for every key", "The largest score is −∞, and −∞ − (−∞) is not 0."),
     )
     return Question(
         f"All {n} keys of a query are masked, and the code sets masked scores to {way} before torch's softmax. What "
         "are the weights?",
-        Options(found, [(other, explanation) for other in others]).shuffled(rng),
-        explanation,
+        Options(found, others).shuffled(rng),
+        "Softmax first subtracts the largest score: −∞ − (−∞) is NaN, but −1e9 − (−1e9) is 0, which gives equal "
+        "weights.",
         link=("mistakes", {"mistake": "fully_masked_row"}),
     )
 
