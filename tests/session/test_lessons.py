@@ -156,7 +156,7 @@ def test_every_step_points_at_something_and_its_numbers_compute(name: str, numbe
     selected = {name: value for name, value in step.link.items() if name in SELECTION}
     assert not view.ids or view.link_notices(selected) == []
     for text in (step.text, step.question, step.answer):
-        shown = filled(text, view)
+        shown = re.sub(r"\$[^$]+\$", "", filled(text, view))  # formulas have braces
         assert not re.search(r"[{}]|\bnan\b|\binf\b|None|–", shown), shown
 
 

@@ -75,6 +75,8 @@ NOT_IN_THE_RING = {  # what the sentence derives, a control or the page's first 
     ("cache-cost", 5): {"precision"},
     ("cache-cost", 6): {"batch"},
     ("rope-pictures", 3): {"theta"},
+    ("longer-contexts", 1): {"early_loss"},
+    ("longer-contexts", 4): {"early_loss"},
     ("longer-contexts", 5): {"factor"},
     ("longer-contexts", 6): {"theta"},
     ("mla", 8): {"published", "published_heads", "published_layers"},

@@ -26,6 +26,10 @@ WHY = (
     "The keys and values of all earlier tokens stay in the KV cache while a text is generated: with half as many KV "
     "heads, the cache is half as large."
 )
+WHY_MLA = (
+    "The keys and values of all earlier tokens stay in the KV cache while a text is generated. MLA caches one latent "
+    "per token in their place, from which all heads expand theirs."
+)
 TOO_LARGE = "This model is too large to run in the wrong order here."
 ROW_NAMES = {group_quality.FIRST: "first head"}  # short, beside a row of maps
 
@@ -57,7 +61,7 @@ def control(view: View) -> None:
             icon=":material/error:",
         )
         return
-    st.markdown(f"{headline(view)} {WHY}")
+    st.markdown(f"{headline(view)} {WHY_MLA if view.config.attention == 'mla' else WHY}")
     variants = compute_groups.variants(view.settings)
     configs = [models.config_of(variant) for variant in variants]
     if view.settings.opened:
