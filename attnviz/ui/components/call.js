@@ -8,15 +8,6 @@ function begun(root) {
 
 const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 
-// Appends an element to another: "svg", and whatever is inside one, as SVG.
-function add(parent, tag, attributes = {}, text = "") {
-  const node = document.createElementNS(tag === "svg" ? "http://www.w3.org/2000/svg" : parent.namespaceURI, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== "") node.textContent = text;
-  parent.appendChild(node);
-  return node;
-}
-
 // A colour of style.css, for a canvas, which knows no variables.
 const pageColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
 
