@@ -163,10 +163,22 @@ def pages_to_review(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]
     return [(SUBJECTS[subject], list(found[subject].items())) for subject in SUBJECTS if subject in found]
 
 
-def correct_order(question: Question) -> list[str]:
-    """Return the lines of an ordering question in the right order; empty for other questions."""
+def orders(question: Question, given: str) -> dict[str, str]:
+    """Return an ordering question's lines by title: in the given order, if that is wrong, and in the right order.
+
+    An arrow marks the first difference. Empty for other questions.
+    """
     answer = question.answer
-    return [answer.items[i] for i in answer.order] if isinstance(answer, OrderAnswer) else []
+    if not isinstance(answer, OrderAnswer):
+        return {}
+    found = answer.places(given)
+    if found in ((), answer.order):
+        return {"Right order": "\n".join(answer.items[i] for i in answer.order)}
+    first = answer.first_difference(found)
+    return {
+        title: "\n".join(f"{'→' if n == first else ' '} {n + 1} {answer.items[i]}" for n, i in enumerate(order))
+        for title, order in (("Your order", found), ("Right order", answer.order))
+    }
 
 
 def cell_of(given: object) -> tuple[int, int] | None:
@@ -180,6 +192,8 @@ def shown(question: Question, given: str) -> str:
     options: Sequence[str] = getattr(question.answer, "options", ())
     if options and given.isdecimal() and int(given[:3]) < len(options):
         return options[int(given[:3])]
+    if isinstance(question.answer, OrderAnswer) and question.answer.places(given):
+        return "your order"
     if isinstance(question.answer, CellAnswer) and (cell := cell_of(given)):
         return question.answer.named(cell)
     return " ".join(given.split())[:100] or "no answer"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from attnviz.compute.practice import Attempt, correct_order, pages_to_review, shown, tallies
+from attnviz.compute.practice import Attempt, orders, pages_to_review, shown, tallies
 from attnviz.figures import theme
 from attnviz.practice.drills import SUBJECTS
-from attnviz.practice.drills.answers import OrderAnswer
 
 STYLE = """
 body { font: 11pt/1.45 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; color: #131417; }
@@ -34,7 +33,7 @@ def card(attempt: Attempt) -> str:
         verdict = "Right" if grade.right else "Wrong" if given else "Not answered"
         colour = theme.RIGHT if grade.right else theme.WRONG
         code = [question.code or "\n".join(getattr(question.answer, "items", ()))]
-        code += ["\n".join(correct_order(question))] if isinstance(question.answer, OrderAnswer) else []
+        code += [f"{title}:\n{lines}" for title, lines in orders(question, given).items()]
         code += ["\n".join(each.text() for each in question.solution)]
         first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
         parts.append(

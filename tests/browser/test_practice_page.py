@@ -16,10 +16,10 @@ ASKS_BEFORE_IT_CLOSES = "!window.dispatchEvent(new Event('beforeunload', { cance
 GAP, TICKS = 24, 18  # of a map: left of its columns, above its rows
 
 
-def set_with(kind: str, n: int = 2) -> tuple[str, list[Question]]:
-    """Return the URL of a set that begins with this kind of question, and its questions."""
+def set_with(kind: str, n: int = 2, at: int = 0) -> tuple[str, list[Question]]:
+    """Return the URL of a set with this kind of question at a place, by default the first, and its questions."""
     subject, level = KINDS[kind].subject, KINDS[kind].level
-    seed = next(s for s in range(999) if question_set(subject, level, n, s)[0].kind == kind)
+    seed = next(s for s in range(999) if question_set(subject, level, n, s)[at].kind == kind)
     address = f"practice?subject={subject}&level={level}&questions={n}&question_set={seed}"
     return address, question_set(subject, level, n, seed)
 
@@ -110,6 +110,26 @@ def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable
     settle(page)
     press(page, "Answer")
     page.get_by_text("Right: the order below").wait_for()
+
+
+def test_the_first_line_has_the_focus_so_that_enter_does_not_submit_the_shuffled_order(
+    visit: Callable[..., Page],
+) -> None:
+    address, (_, question) = set_with("lines_of_attention", at=1)
+    page = visit(address)
+    start(page)
+    press(page, "I do not know")
+    expect(page.get_by_role("button", name="Next question")).to_be_focused()
+    page.keyboard.press("Enter")
+    line = page.locator(".ol li").first
+    expect(line.get_by_role("button", name="Move up")).to_be_focused()
+    page.keyboard.press("Enter")  # the first line cannot move up
+    settle(page)
+    expect(line).to_contain_text(question.answer.items[0])
+    press(page, "Answer")
+    page.get_by_text("Wrong: your order.").wait_for()
+    page.get_by_text("Your order", exact=True).wait_for()
+    page.get_by_text("Right order", exact=True).wait_for()
 
 
 # A spinner that turns while the file is run for seconds takes as much processor time as all the rest.

@@ -8,7 +8,7 @@ from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Progress
 from attnviz.compute.score_card import card
 from attnviz.figures import theme
-from attnviz.practice.drills import question_set
+from attnviz.practice.drills import make, question_set
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings, kind_of
 from tests.practice.forms import forms
@@ -73,6 +73,26 @@ def test_the_card_holds_every_question_with_its_answer():
     assert page.count(theme.WRONG) == 3 and theme.RIGHT not in page
     typed = compute.begin(S, "set", Progress(), 0.0).answer("<script>alert(1)</script>", 1).stop()
     assert "<script" not in card(typed)
+
+
+def test_a_wrong_order_and_the_right_one_are_shown_with_their_first_difference():
+    question = make("lines_of_attention", 4)
+    answer = question.answer
+    right = [answer.items[i] for i in answer.order]
+    assert compute.orders(question, "") == {"Right order": "\n".join(right)}
+    assert compute.orders(question, forms(answer)[0]) == compute.orders(question, "")
+    swapped = [*right[:2], right[3], right[2], *right[4:]]
+    given = ", ".join(str(answer.items.index(line) + 1) for line in swapped)
+    shown = compute.orders(question, given)
+    for title, lines in (("Your order", swapped), ("Right order", right)):
+        numbered = [f"{n} {line}" for n, line in enumerate(lines, 1)]
+        assert shown[title].split("\n") == [f"{'→' if n == 2 else ' '} {line}" for n, line in enumerate(numbered)]
+    assert question.grade(given).explanation == "Right up to line 2; line 3 should be a different one."
+    backwards = forms(answer)[0][::-1]
+    assert question.grade(backwards).explanation == "Line 1 should be a different one."
+    assert compute.shown(question, given) == "your order" and compute.shown(question, "") == "no answer"
+    page = card(Attempt((question,), 0.0, given=(given,)))
+    assert escape(shown["Your order"]) in page and escape(shown["Right order"]) in page
 
 
 def test_where_a_question_is_seen_is_a_page_with_its_settings():

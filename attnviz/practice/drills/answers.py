@@ -173,13 +173,23 @@ class OrderAnswer:
     order: tuple[int, ...]  # places in `items`, in the right order
 
     def grade(self, given: str) -> Grade:
-        found = tuple(int(n[:3]) - 1 for n in re.findall(r"\d+", given[:MAX_CHARS]))
-        if sorted(found) != list(range(len(self.items))):
+        found = self.places(given)
+        if not found:
             return Grade(False, f"Use each of the numbers 1 to {len(self.items)} exactly once.", read=False)
         if found == self.order:
             return Grade(True)
-        first = next(i for i, (a, b) in enumerate(zip(found, self.order, strict=True)) if a != b)
-        return Grade(False, f"Right up to line {first}; line {first + 1} should be a different one." if first else "")
+        first = self.first_difference(found)
+        up_to = f"Right up to line {first}; " if first else ""
+        return Grade(False, f"{up_to}line {first + 1} should be a different one.".capitalize())
+
+    def places(self, given: str) -> tuple[int, ...]:
+        """Parse an order as places in `items`; empty if it is not an order of them."""
+        found = tuple(int(n[:3]) - 1 for n in re.findall(r"\d+", given[:MAX_CHARS]))
+        return found if sorted(found) == list(range(len(self.items))) else ()
+
+    def first_difference(self, found: tuple[int, ...]) -> int:
+        """Return the first line, from 0, at which a wrong order differs from the right one."""
+        return next(i for i, (a, b) in enumerate(zip(found, self.order, strict=True)) if a != b)
 
     def shown(self) -> str:
         return ", ".join(str(i + 1) for i in self.order)

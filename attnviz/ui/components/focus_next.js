@@ -10,9 +10,9 @@ export default function ({ data, parentElement }) {
     const waited = performance.now() - began;
     if (waited > AT_MOST) return end();
     const offered = waited < WAIT ? best : [...best, ...others]; // a field's script can still be loading when its form's button is there
-    const next = offered.map((each) => document.querySelector(each)).find(Boolean), idle = document.attnvizIdle?.() ?? true; // attnviz/server/idle.js
+    const next = offered.map(found).find(Boolean), idle = document.attnvizIdle?.() ?? true; // attnviz/server/idle.js
     // The pressed button keeps the focus until Streamlit removes it, some time after the run.
-    if (!next || !idle || next.closest("[data-stale=true]") || document.activeElement !== document.body) return setTimeout(turn, TURN);
+    if (!next || !idle || (next.getRootNode().host ?? next).closest("[data-stale=true]") || document.activeElement !== document.body) return setTimeout(turn, TURN);
     next.focus({ preventScroll: true });
     end();
   };
@@ -21,3 +21,6 @@ export default function ({ data, parentElement }) {
   turn();
   return call.end;
 }
+
+// A component's elements are in its shadow root, which a selector enters by >>>.
+const found = (selector) => selector.split(" >>> ").reduce((root, part) => (root?.shadowRoot ?? root)?.querySelector(part), document);

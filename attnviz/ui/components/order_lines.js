@@ -1,4 +1,4 @@
-// A list whose lines are dragged, or moved by their buttons or by Alt and an arrow key.
+// A list whose lines are dragged, or moved by their buttons.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const list = parentElement.querySelector(".ol"), call = begun(list), text = new TextDecoder().decode(data);

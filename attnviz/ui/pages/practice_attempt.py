@@ -19,7 +19,8 @@ from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.order_lines import order_lines
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
-NEXT = [".st-key-next button", "[data-testid=stForm] input"]  # controls to focus, and those where these are missing
+LINES = "[class*=st-key-answer-][class*=-order] [data-testid=stBidiComponentIsolated] >>> .ol button"
+NEXT = [".st-key-next button", "[data-testid=stForm] input", LINES]  # controls to focus, and those where none is
 OR_ELSE = ["[data-testid=stForm] button", ".st-key-leave button"]
 
 
@@ -81,7 +82,9 @@ def show(attempt: Attempt) -> None:
     subject = f"{compute.SUBJECTS[question.subject]} · {compute.LEVELS[question.level]}"
     st.progress(len(attempt.given) / n)
     if attempt.again:
-        st.caption(f":material/replay: Repeated: you missed this question. It does not count for the set. · {subject}")
+        st.caption(
+            f":material/replay: Repeated: you missed one of this kind. It does not count for the set. · {subject}"
+        )
     else:
         st.caption(f"Question {attempt.at + 1} of {n} · {subject}")
     st.markdown(f"## {escaped(question.text)}")
@@ -236,7 +239,7 @@ def _feedback(attempt: Attempt, question: Question, key: str) -> None:
         st.markdown(_options(question.answer, given))
     _pictures(question, f"{key}-after", given, answered=True)
     with st.container(border=True):
-        _explanation(question)
+        _explanation(question, given)
     last = attempt.at + 1 == len(attempt.questions) and not attempt.again
     st.button("Score card" if last else "Next question", type="primary", on_click=_next, key="next")
 
@@ -259,11 +262,13 @@ def _code(question: Question) -> str:
     return f"`{shown}`" if code else f"**{escaped(shown)}**"
 
 
-def _explanation(question: Question) -> None:
+def _explanation(question: Question, given: str) -> None:
     """Explanation of the answer with this question's numbers, and a link to the page that shows it."""
     st.markdown(escaped(question.because))
-    if lines := compute.correct_order(question):
-        st.code("\n".join(lines), language="python", wrap_lines=True)
+    orders = compute.orders(question, given)
+    for column, (title, lines) in zip(st.columns(len(orders)) if orders else (), orders.items(), strict=True):
+        column.markdown(f"**{title}**")
+        column.code(lines, language="python", wrap_lines=True)
     if question.solution:
         st.latex(compute.solution_tex(question))
         st.caption(compute.legend(question))
@@ -309,7 +314,7 @@ def _score_card(attempt: Attempt) -> None:
             comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
             st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
             _pictures(question, f"card-{_serial()}-{i}", given, answered=True)
-            _explanation(question)
+            _explanation(question, given)
 
 
 def _leave() -> None:
