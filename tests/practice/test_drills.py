@@ -234,12 +234,16 @@ def test_the_score_card_counts_by_subject():
 def test_missed_questions_repeat_at_growing_gaps_until_answered_correctly_three_times():
     missed, *others = question_set("heads", 1, 40, 5)
     others = [each for each in others if each.id != missed.id]
-    progress, came = Progress().after(missed, False), []
+    progress, came, asked = Progress().after(missed, False), [], []
     for i, other in enumerate(others):
-        if progress.due() == [missed]:
+        for due in progress.due():
             came.append(i)
-            progress = progress.after(missed, len(came) != 2)  # wrong again the second time
+            asked.append(due)
+            progress = progress.after(due, len(came) != 2)  # wrong again the second time
         progress = progress.after(other, True)
+    assert asked[0] == missed and {each.kind for each in asked} == {missed.kind}
+    seeds = [each.seed for each in asked]  # the same again after a wrong answer, other numbers after a right one
+    assert seeds[1] == seeds[2] and len(set(seeds)) == len(seeds) - 1
     first, second, third = GAPS
     assert came == [n for n in np.cumsum([first, second, first, second, third]).tolist() if n < len(others)]
     assert len(came) >= 4 and progress.counts[missed.kind][1] >= len(came)

@@ -79,8 +79,8 @@ class Missed:
 class Progress:
     """A learner's progress: right and asked counts by kind, and the missed questions to repeat.
 
-    A missed question repeats after GAPS[0] other answers; each right answer moves it on to the next gap, and after the
-    last it is dropped.
+    A missed question repeats after GAPS[0] other answers. Each right answer moves it on to the next gap, as another
+    question of its kind so that the number cannot be remembered, and after the last it is dropped.
     """
 
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -99,7 +99,8 @@ class Progress:
         others = tuple(each for each in self.missed if each is not before)
         gap = 0 if not right else len(GAPS) if before is None else before.gap + 1
         if gap < len(GAPS):
-            others = (*others, Missed(question.id, gap, self.answered + 1 + GAPS[gap]))[-MAX_MISSED:]
+            id = f"{question.kind}:{rank('repeated', question.id) % 10**6}" if gap else question.id
+            others = (*others, Missed(id, gap, self.answered + 1 + GAPS[gap]))[-MAX_MISSED:]
         return Progress(counts, others)
 
     def due(self) -> list[Question]:
