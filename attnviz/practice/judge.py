@@ -110,7 +110,7 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
         whole = error_in(folder / "out" / "file.json")
         if whole:
             return Verdict(problem=f"The file could not be run: {whole}", printed=printed, seed=seed)
-        found = [_outputs(folder / "out", i, ended) for i in range(len(cases))]
+        found = [_outputs(folder / "out", i, case, ended) for i, case in enumerate(cases)]
     checks = tuple(_check(*each) for each in zip(cases, right, found, strict=True))
     mistaken = None if all(check.passed for check in checks) else _matching_mistake(task, cases, right, found)
     problem = ""
@@ -224,7 +224,7 @@ def error_in(path: Path) -> str:
     return f"{printable(kind)[:60]}{where}: {text or 'no message'}"
 
 
-def _outputs(out: Path, i: int, ended: str) -> list[Tensor] | str:
+def _outputs(out: Path, i: int, case: Case, ended: str) -> list[Tensor] | str:
     """Return the child's outputs for case i, or a sentence that says why there are none."""
     error = error_in(out / f"{i}.json")
     if error:
@@ -235,7 +235,7 @@ def _outputs(out: Path, i: int, ended: str) -> list[Tensor] | str:
         return ended if begun else "not reached"
     try:
         tensors = load(raw)
-        return [tensors[str(n)] for n in range(len(tensors))]
+        return case.ordered([tensors[str(n)] for n in range(len(tensors))])
     except Exception as wrong:  # noqa: BLE001, the child may have written anything
         return f"the process wrote an invalid tensor file ({type(wrong).__name__})"
 

@@ -24,6 +24,7 @@ class Case:
     tensors: dict[str, Tensor]
     tolerance: float = 2e-4
     large: bool = False  # takes seconds; skipped when searching for the mistake
+    any_order: bool = False  # the numbers of an output may be in any order
 
     @property
     def outputs(self) -> list[str]:
@@ -42,7 +43,11 @@ class Case:
     def run(self, names: Names) -> list[Tensor]:
         """Compute the outputs of a version, given its namespace."""
         with torch.no_grad():
-            return run_steps(self.steps, self.tensors, names)
+            return self.ordered(run_steps(self.steps, self.tensors, names))
+
+    def ordered(self, outputs: list[Tensor]) -> list[Tensor]:
+        """Sort each output (…, n), largest first, if its order is free."""
+        return [each.sort(descending=True).values for each in outputs] if self.any_order else outputs
 
 
 @dataclass(frozen=True)

@@ -200,6 +200,14 @@ def top_p(logits, p):
             break
     return out / out.sum()
 """
+TOP_P_SORTED = """
+import torch
+def top_p(logits, p):
+    probs, order = logits.softmax(-1).sort(descending=True)
+    keep = probs.cumsum(-1) - probs < p
+    keep = torch.zeros_like(keep).scatter(-1, order, keep)
+    return logits.masked_fill(~keep, float("-inf")).softmax(-1)
+"""
 MLA = (
     ROPE
     + RMS
@@ -267,7 +275,7 @@ ANSWERS = {
     "swiglu": (SWIGLU,),
     "cache": (CACHE,),
     "block": (BLOCK,),
-    "top-p": (TOP_P,),
+    "top-p": (TOP_P, TOP_P_SORTED),
     "mla": (MLA,),
     "flash": (FLASH,),
 }

@@ -15,7 +15,7 @@ from attnviz.practice.tasks import TASKS
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import TASKS as SETTINGS_TASKS
 from attnviz.session.settings import Settings
-from tests.practice.answers import ANSWERS
+from tests.practice.answers import ANSWERS, TOP_P_SORTED
 
 CASES = [(name, i) for name, sources in ANSWERS.items() for i in range(len(sources)) if name != "flash"]
 QUICK = [name for name in TASKS if name != "flash"]
@@ -103,6 +103,15 @@ def test_each_mistake_of_a_task_and_of_the_mistakes_page_is_named(name, run_once
         match = _matching_mistake(task, cases, right, outputs)
         named[mistaken.mistake] = match and match.mistake
     assert all(id == found_id for id, found_id in named.items()) and len(named) >= NAMED.get(name, 0), named
+
+
+def test_the_fewest_tokens_are_kept_where_the_sum_equals_p_exactly():
+    """Which of the equal tokens are kept is free."""
+    last = TASKS["top-p"].cases(3)[-1]
+    for kept in (torch.tensor([0.5, 0.5, 0, 0]), torch.tensor([0, 0.5, 0, 0.5])):
+        assert _check(last, last.run(TASKS["top-p"].right), last.ordered([kept])).passed
+    more = TOP_P_SORTED.replace("probs < p", "probs <= p")
+    assert [row.label for row in checks("top-p", names_of(more)) if not row.passed] == [last.label]
 
 
 def test_each_named_mistake_opens_on_its_page():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -170,6 +171,11 @@ def _before_crossing(logits: Tensor, p: float) -> Tensor:
     return _probabilities(logits, _kept(order, keep))
 
 
+def _one_more_if_equal(logits: Tensor, p: float) -> Tensor:
+    ordered, sums, order = _in_order(logits)
+    return _probabilities(logits, _kept(order, sums - ordered <= p))
+
+
 def _one_more(logits: Tensor, p: float) -> Tensor:
     ordered, sums, order = _in_order(logits)
     keep = sums - ordered < p
@@ -212,6 +218,15 @@ def _top_p_cases(seed: int) -> list[Case]:
         function_case("one token with probability near 1", "top_p", 40.0 * F.one_hot(torch.tensor(5), 11).float(), 0.9),
         function_case("p = 1 keeps every token", "top_p", drawn(seed + 4, 17), 1.0),
         case("1,009 tokens, p = 0.3", 5, 1009, 0.3, 2.0),
+        replace(
+            function_case(
+                "4 equal logits, p = 0.5: any 2 tokens, shown in descending order",
+                "top_p",
+                drawn(seed + 6, 1).repeat(4),
+                0.5,
+            ),
+            any_order=True,
+        ),
     ]
 
 
@@ -221,7 +236,7 @@ TOP_P = Task(
     '''"""Top-p: the probabilities of the next token after the filter.
 
 logits (V,), 0 < p <= 1 -> (V,). Keep the fewest tokens, most probable first, whose probabilities sum to at least p
-(at least one token). Set the others to 0 and renormalise the remaining ones to sum to 1.
+(at least one token; of equal ones, any). Set the others to 0 and renormalise the remaining ones to sum to 1.
 """
 
 import torch
@@ -235,6 +250,7 @@ def top_p(logits, p):
     (
         Mistaken("without the token at which the sum reaches p", {"top_p": _before_crossing}),
         Mistaken("with one token too many", {"top_p": _one_more}),
+        Mistaken("with one more token if the sum equals p: <= p instead of < p", {"top_p": _one_more_if_equal}),
         Mistaken("without renormalising the remaining probabilities", {"top_p": _not_renormalised}),
         Mistaken("in sorted order instead of the vocabulary's order", {"top_p": _left_sorted}),
         Mistaken("with a threshold of 1 − p on each probability instead of p on their sum", {"top_p": _above_p}),
