@@ -279,3 +279,111 @@ ANSWERS = {
     "mla": (MLA,),
     "flash": (FLASH,),
 }
+
+# Typical mistakes: for each task and diagnosis, right solutions with what is replaced, by what.
+_TIMES = "self.n_heads // self.n_kv_heads"
+_CAUSAL = "mask = ~torch.triu(torch.ones(q.size(2), k.size(2), dtype=torch.bool), 1)"
+_IF_NONE = f"if mask is None:\n        {_CAUSAL}"
+_SWAPPED = "with q and k swapped in the scores: k · qᵀ instead of q · kᵀ"
+_IGNORED = "with the causal mask always, ignoring the argument mask"
+_QUERIES = "with the softmax over the queries instead of the keys"
+_ZERO = "with scores of 0 instead of −∞ for masked keys, so that they keep a weight"
+_LATER = "with triu() as causal mask: a token attends to itself and later ones"
+_ADD = "k, v = cache.add(rope(k, at, theta), v)"
+_AGAIN = "k = rope(k, torch.arange(past + T), theta)"
+_KEY_ROPE = "rope(both[:, None, :, R:], at)[:, 0]"
+_KV, _Q = "kv[..., h * (N + V):(h + 1) * (N + V)]", "q[..., h * (N + P):(h + 1) * (N + P)]"
+_APART = "with head h in columns h, h + H, …, instead of columns that lie together"
+_VIEW = "with view(B, H, T, D) of the projections instead of view(B, T, H, D) and transpose(1, 2)"
+MISTAKEN = {
+    ("top-p", "with one more token if the sum equals p: <= p instead of < p"): [
+        (TOP_P_SORTED, "probs < p", "probs <= p"),
+        (TOP_P, ">= p - 1e-9", "> p"),
+    ],
+    ("top-p", "without the token at which the sum exceeds p"): [
+        (TOP_P_SORTED, "- probs < p", "<= p"),
+        (TOP_P_SORTED, "- probs < p", "<= p; keep[0] = True"),
+    ],
+    ("top-p", "without the token at which the sum reaches p"): [
+        (TOP_P_SORTED, "- probs < p", "< p"),
+        (TOP_P_SORTED, "- probs < p", "< p; keep[0] = True"),
+    ],
+    ("top-p", "with every token as probable as the last one kept"): [
+        (TOP_P_SORTED, "keep = torch.zeros_like(keep).scatter(-1, order, keep)",
+         "keep = logits.softmax(-1) >= probs[keep].min()"),
+    ],
+    ("top-p", "with the least probable tokens kept first"): [(TOP_P_SORTED, "sort(descending=True)", "sort()")],
+    ("top-p", "with logits of 0 instead of −∞ for removed tokens before the softmax"): [
+        (TOP_P_SORTED, 'float("-inf")', "0.0"),
+    ],
+    ("flash", "without rescaling the output when a later tile has a larger maximum: only the sum is rescaled"): [
+        (FLASH, "o * c + w", "o + w"),
+    ],
+    ("flash", "without rescaling the sum when a later tile has a larger maximum: only the output is rescaled"): [
+        (FLASH, "l * c + w", "l + w"),
+    ],
+    ("flash", "without rescaling the sum and the output when a later tile has a larger maximum"): [
+        (FLASH, "(m - new).exp()", "1.0"),
+    ],
+    ("flash", "with a causal mask that starts at key 0 in every tile, without the tile's offset"): [
+        (FLASH, "torch.arange(a, b)", "torch.arange(b - a)"),
+    ],
+    ("attention", _IGNORED): [
+        (ATTENTION_FUSED, "if mask is None:", "if True:"),
+        (ATTENTION_DOUBLE, "if mask is None:", "if True:"),
+        (ATTENTION_DOUBLE, _IF_NONE, "mask = torch.ones(q.size(2), q.size(2)).tril().bool()"),
+        (ATTENTION_DOUBLE, _IF_NONE, "mask = torch.ones(k.size(2), k.size(2)).tril().bool()[-q.size(2):]"),
+    ],
+    ("gqa", _IGNORED): [(GQA, "if mask is None:", "if True:"), (GQA_EINSUM, "if mask is None:", "if True:")],
+    ("attention", "with tril(-1) as causal mask: a token does not attend to itself"): [
+        (ATTENTION_DOUBLE, _CAUSAL, "mask = torch.ones(q.size(2), k.size(2)).tril(-1).bool()"),
+    ],
+    ("attention", "with tril(1) as causal mask: a token attends to the next one too"): [
+        (ATTENTION_DOUBLE, _CAUSAL, "mask = torch.ones(q.size(2), k.size(2)).tril(1).bool()"),
+    ],
+    ("attention", _LATER): [(ATTENTION_DOUBLE, _CAUSAL, "mask = torch.ones(q.size(2), k.size(2)).triu().bool()")],
+    ("mha", _LATER): [(MHA_LIST, "tril()", "triu()")],
+    ("attention", _ZERO): [
+        (ATTENTION_DOUBLE, 'float("-inf")', "0.0"),
+        (ATTENTION_DOUBLE, 'float("-inf")).softmax(-1)',
+         "0.0).softmax(-1).masked_fill(~mask.any(-1, keepdim=True), 0)"),
+    ],
+    ("attention", _SWAPPED): [(ATTENTION_DOUBLE, '"bhtd,bhsd->bhts", q, k', '"bhtd,bhsd->bhts", k, q')],
+    ("gqa", _SWAPPED): [(GQA_EINSUM, "bksd->bkgts', q, k", "bksd->bkgst', q, k")],
+    ("attention", "with the softmax over the heads instead of the keys"): [
+        (ATTENTION_DOUBLE, "softmax(-1)", "softmax(1)"),
+        (ATTENTION_DOUBLE.replace("torch.nan_to_num(w)", "w"), "softmax(-1)", "softmax(1)"),
+    ],
+    ("attention", _QUERIES): [(ATTENTION_DOUBLE, "softmax(-1)", "softmax(-2)")],
+    ("gqa", _QUERIES): [
+        (GQA_EINSUM, "softmax(-1)", "softmax(-2)"),
+        (GQA_EINSUM, "softmax(-1).nan_to_num()", "softmax(-2)"),
+        (GQA_EINSUM, "softmax(-1).nan_to_num()", "softmax(-2).masked_fill(~mask.any(-1, keepdim=True), 0)"),
+    ],
+    ("gqa", "with the values tiled (0 1 0 1), but the keys interleaved (0 0 1 1)"): [
+        (GQA, f"v.repeat_interleave({_TIMES}, 1)", f"v.repeat(1, {_TIMES}, 1, 1)"),
+    ],
+    ("gqa", "with the keys tiled (0 1 0 1), but the values interleaved (0 0 1 1)"): [
+        (GQA, f"k.repeat_interleave({_TIMES}, 1)", f"k.repeat(1, {_TIMES}, 1, 1)"),
+    ],
+    ("cache", "with cached keys rotated again each time they are read"): [
+        (CACHE, _ADD, f"{_ADD}\n    if past:\n        {_AGAIN}"),
+        (CACHE, _ADD, f"{_ADD}; k = torch.cat((rope(k[:, :, :past], torch.arange(past), theta), k[:, :, past:]), 2)"),
+    ],
+    ("cache", "with cached keys rotated on every read and stored back, so that the rotation accumulates"): [
+        (CACHE, _ADD, f"k, v = cache.add(k, v); {_AGAIN}; cache.k = [k]"),
+        (CACHE, _ADD, f"{_ADD}; {_AGAIN}; cache.k = [k]"),
+        (CACHE, _ADD, f"{_ADD}\n    if past:\n        {_AGAIN}; cache.k = [k]"),
+    ],
+    ("mla", "without RoPE on the shared key: only q is rotated"): [(MLA, _KEY_ROPE, "both[..., R:]")],
+    ("mla", "with the value before the key in each head of kv_b_proj"): [
+        (MLA.replace("kvh[..., :N]", "kvh[..., V:]"), "kvh[..., N:]", "kvh[..., :V]"),
+    ],
+    ("mla", "with the keys of all heads before the values of all heads in kv_b_proj"): [
+        (MLA, _KV, "torch.cat((kv[..., h * N:(h + 1) * N], kv[..., H * N + h * V:H * N + (h + 1) * V]), -1)"),
+    ],
+    ("mla", _APART): [(MLA.replace(_Q, "q[..., h::H]"), _KV, "kv[..., h::H]")],
+    ("mla", f"{_APART}: only in kv_b_proj"): [(MLA, _KV, "kv[..., h::H]")],
+    ("mla", _VIEW): [(MLA.replace(_Q, "q.reshape(B, H, T, -1)[:, h]"), _KV, "kv.reshape(B, H, T, -1)[:, h]")],
+    ("mla", f"{_VIEW}: only in kv_b_proj"): [(MLA, _KV, "kv.reshape(B, H, T, -1)[:, h]")],
+}  # fmt: skip

@@ -15,7 +15,7 @@ from attnviz.practice.tasks import TASKS
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import TASKS as SETTINGS_TASKS
 from attnviz.session.settings import Settings
-from tests.practice.answers import ANSWERS, TOP_P_SORTED
+from tests.practice.answers import ANSWERS, MISTAKEN, TOP_P_SORTED
 
 CASES = [(name, i) for name, sources in ANSWERS.items() for i in range(len(sources)) if name != "flash"]
 QUICK = [name for name in TASKS if name != "flash"]
@@ -88,7 +88,7 @@ def test_each_mistake_of_a_task_and_of_the_mistakes_page_is_named(name, run_once
     task = TASKS[name]
     cases = [case for case in task.cases(5) if not case.large]
     right = [case.run(task.right) for case in cases]
-    found = [[case.run(each.names) for case in cases] for each in task.mistaken]
+    found = [[outputs_or_error(case, each.names) for case in cases] for each in task.mistaken]
     named = [_matching_mistake(task, cases, right, outputs) for outputs in found]
     assert [n and n.explanation for n in named] == [each.explanation for each in task.mistaken] and len(named) >= 2
     for outputs in found:
@@ -103,6 +103,20 @@ def test_each_mistake_of_a_task_and_of_the_mistakes_page_is_named(name, run_once
         match = _matching_mistake(task, cases, right, outputs)
         named[mistaken.mistake] = match and match.mistake
     assert all(id == found_id for id, found_id in named.items()) and len(named) >= NAMED.get(name, 0), named
+
+
+@pytest.mark.parametrize(
+    ("name", "explanation", "source", "right", "wrong"),
+    [(*diagnosis, *edit) for diagnosis, edits in MISTAKEN.items() for edit in edits],
+)
+def test_a_typical_mistake_is_named(name, explanation, source, right, wrong):
+    """A right solution with the mistake written into it gets the diagnosis, without the separate process."""
+    assert source.count(right) == 1
+    task, names = TASKS[name], names_of(source.replace(right, wrong))
+    cases = [case for case in task.cases(3) if not case.large]
+    outputs = [outputs_or_error(case, names) for case in cases]
+    named = _matching_mistake(task, cases, [case.run(task.right) for case in cases], outputs)
+    assert named and named.explanation == explanation
 
 
 def test_the_fewest_tokens_are_kept_where_the_sum_equals_p_exactly():

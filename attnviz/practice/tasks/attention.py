@@ -18,9 +18,9 @@ from attnviz.modules.attention import Attended, attend
 from attnviz.practice.task import Case, Mistaken, Task, function_case, module_case
 
 
-def causal(T: int) -> Tensor:
-    """Return the causal mask, bool (T, T), True = may attend."""
-    return torch.ones(T, T, dtype=torch.bool).tril()
+def causal(T: int, S: int | None = None, shift: int = 0) -> Tensor:
+    """Return the causal mask, bool (T, S), True = may attend; S = T by default. shift: keys seen further on."""
+    return torch.ones(T, S or T, dtype=torch.bool).tril(shift)
 
 
 def drawn(seed: int, *shape: int) -> Tensor:
@@ -39,77 +39,128 @@ def mask_with_an_empty_row(seed: int, *shape: int) -> Tensor:
 Kernel = Callable[..., Attended]
 
 
+def interleaved(H: int, K: int) -> list[int]:
+    """Return the KV head that each query head reads, (H,)."""
+    return [h * K // H for h in range(H)]
+
+
+def tiled(H: int, K: int) -> list[int]:
+    """Return the KV head that each query head reads where the KV heads are tiled, (H,)."""
+    return [h % K for h in range(H)]
+
+
+def zeros(weights: Tensor, allowed: Tensor) -> Tensor:
+    """Set the weights (B, H, T, S) of fully masked queries to 0."""
+    return weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
+
+
+def unchanged(weights: Tensor, allowed: Tensor) -> Tensor:
+    """Return the weights (B, H, T, S) of fully masked queries as the softmax gives them."""
+    return weights
+
+
+def zeros_for_nan(weights: Tensor, allowed: Tensor) -> Tensor:
+    """Set weights (B, H, T, S) that are NaN to 0."""
+    return weights.nan_to_num()
+
+
 def attend_with(
     scale: Callable[[int, int], float] = lambda H, D: D**-0.5,
     change_mask: Callable[[Tensor], Tensor] = lambda mask: mask,
-    order: Callable[[int, int], list[int]] | None = None,
+    order: Callable[[int, int], list[int]] = interleaved,
+    order_of_values: Callable[[int, int], list[int]] | None = None,
     mask_after: bool = False,
     masked_score: float = -math.inf,
     axis: int = -1,
+    empty: Callable[[Tensor, Tensor], Tensor] = zeros,
+    swapped: bool = False,
 ) -> Kernel:
     """Build an attention kernel with mistakes: the factor on the scores, a change of the mask, the KV head that each
-    query head reads, masking after the softmax, the score of masked keys, the axis of the softmax."""
+    query head reads, also if it differs for the values, masking after the softmax, the score of masked keys, the axis
+    of the softmax, the weights of a fully masked query, q and k swapped."""
 
     def kernel(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, **_: Any) -> Attended:
         H, K, D = q.shape[1], k.shape[1], q.shape[3]
-        read = order(H, K) if order else [h * K // H for h in range(H)]
-        scores = q @ k[:, read].mT * scale(H, D)  # (B, H, T, S)
+        k, v = k[:, order(H, K)], v[:, (order_of_values or order)(H, K)]
+        scores = (k @ q.mT if swapped else q @ k.mT) * scale(H, D)  # (B, H, T, S), (B, H, S, T) if swapped
         allowed = change_mask(torch.ones((), dtype=torch.bool) if mask is None else mask)
         if mask_after:
             weights = scores.softmax(axis) * allowed
         else:
-            weights = scores.masked_fill(~allowed, masked_score).softmax(axis)
-            if masked_score == -math.inf and axis == -1:
-                weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
-        return Attended(weights @ v[:, read], weights)
+            weights = empty(scores.masked_fill(~allowed, masked_score).softmax(axis), allowed)
+        return Attended(weights @ v, weights)
 
     return kernel
 
 
-def _nan_where_empty(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, **_: Any) -> Attended:
-    scores = q @ k[:, [h * k.shape[1] // q.shape[1] for h in range(q.shape[1])]].mT * q.shape[3] ** -0.5
-    weights = (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
-    return Attended(weights @ v[:, [h * k.shape[1] // q.shape[1] for h in range(q.shape[1])]], weights)
-
-
 def _also_causal(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, **_: Any) -> Attended:
-    before = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+    before = causal(q.shape[2], k.shape[2])
     return attend(q, k, v, before if mask is None else mask & before)
+
+
+def always(fixed: Callable[[int, int], Tensor]) -> Kernel:
+    """Build a kernel that uses the mask of T and S in place of the given one."""
+
+    def kernel(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, **_: Any) -> Attended:
+        return attend_with()(q, k, v, fixed(q.shape[2], k.shape[2]))
+
+    return kernel
 
 
 def _everything(mask: Tensor) -> Tensor:
     return torch.ones_like(mask)
 
 
+MASK_IGNORED = "with the causal mask always, ignoring the argument mask"
+EMPTY = (zeros, unchanged, zeros_for_nan)
 WRONG_KERNELS: tuple[tuple[str, str, Kernel], ...] = (
     ("without the division by √head_dim", "", attend_with(scale=lambda H, D: 1.0)),
     ("with scores divided by head_dim instead of √head_dim", "", attend_with(scale=lambda H, D: 1 / D)),
     ("with the mask never used", "mask_never_used", attend_with(change_mask=_everything)),
     ("with the mask inverted, so that True masks a key", "", attend_with(change_mask=torch.logical_not)),
     ("with the causal mask applied too where a mask is given, which replaces it", "", _also_causal),
+    (MASK_IGNORED, "", always(causal)),
     ("with the mask applied after the softmax, so that rows do not sum to 1", "mask_after_softmax",
      attend_with(mask_after=True)),
     ("with NaN for a fully masked query (a row of −∞ before the softmax)", "fully_masked_row",
-     _nan_where_empty),
+     attend_with(empty=unchanged)),
     ("with the average of all values for a fully masked query (a large negative number instead of −∞)",
-     "fully_masked_row", attend_with(masked_score=-1e9)),
-    ("with the softmax over the queries instead of the keys", "softmax_over_queries", attend_with(axis=-2)),
+     "fully_masked_row", attend_with(masked_score=-1e9, empty=unchanged)),
+    *(("with scores of 0 instead of −∞ for masked keys, so that they keep a weight", "",
+       attend_with(masked_score=0.0, empty=empty)) for empty in (unchanged, zeros)),
+    *(("with the softmax over the queries instead of the keys", "softmax_over_queries",
+       attend_with(axis=-2, empty=empty)) for empty in EMPTY),
+    ("with q and k swapped in the scores: k · qᵀ instead of q · kᵀ", "", attend_with(swapped=True)),
 )  # fmt: skip
+OVER_HEADS = tuple(("with the softmax over the heads instead of the keys", "", attend_with(axis=1, empty=empty))
+                   for empty in EMPTY)  # fmt: skip
 BY_D_MODEL = ("with scores divided by √d_model instead of √head_dim", "scale_by_d_model",
               attend_with(scale=lambda H, D: (H * D) ** -0.5))  # fmt: skip
 TILED = ("with the KV heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)", "tiled_kv_heads",
-         attend_with(order=lambda H, K: [h % K for h in range(H)]))  # fmt: skip
+         attend_with(order=tiled))  # fmt: skip
+HALF_TILED = (
+    ("with the values tiled (0 1 0 1), but the keys interleaved (0 0 1 1)", "",
+     attend_with(order_of_values=tiled)),
+    ("with the keys tiled (0 1 0 1), but the values interleaved (0 0 1 1)", "",
+     attend_with(order=tiled, order_of_values=interleaved)),
+)  # fmt: skip
+MASKS_WITH_MORE_KEYS: tuple[Callable[[int, int], Tensor], ...] = (  # in place of a given one with S > T
+    lambda T, S: causal(T, S, S - T),
+    lambda T, S: causal(T),  # raises
+)
+WRONG_CAUSAL_MASKS: tuple[tuple[str, str, Callable[[int], Tensor]], ...] = (
+    ("without a causal mask if mask is None", "mask_never_used", lambda T: causal(T, shift=T)),
+    ("with tril(-1) as causal mask: a token does not attend to itself", "", lambda T: causal(T, shift=-1)),
+    ("with tril(1) as causal mask: a token attends to the next one too", "", lambda T: causal(T, shift=1)),
+    ("with triu() as causal mask: a token attends to itself and later ones", "", lambda T: causal(T).mT),
+)
 
 
-def _function(kernel: Kernel) -> dict[str, Any]:
+def _function(kernel: Kernel, before: Callable[[int], Tensor] = causal) -> dict[str, Any]:
     def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        return kernel(q, k, v, causal(q.shape[2]) if mask is None else mask).output
+        return kernel(q, k, v, before(q.shape[2]) if mask is None else mask).output
 
     return {"attention": attention}
-
-
-def _not_causal(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    return attend(q, k, v, mask).output
 
 
 def _attention_cases(seed: int) -> list[Case]:
@@ -154,23 +205,29 @@ def attention(q, k, v, mask=None):
     _function(attend),
     _attention_cases,
     (
-        *(Mistaken(explanation, _function(kernel), mistake) for explanation, mistake, kernel in WRONG_KERNELS),
-        Mistaken("without a causal mask if mask is None", {"attention": _not_causal}, "mask_never_used"),
+        *(Mistaken(explanation, _function(kernel), mistake)
+          for explanation, mistake, kernel in (*WRONG_KERNELS, *OVER_HEADS)),
+        *(Mistaken(MASK_IGNORED, _function(always(fixed))) for fixed in MASKS_WITH_MORE_KEYS),
+        *(Mistaken(explanation, _function(attend, before), mistake)
+          for explanation, mistake, before in WRONG_CAUSAL_MASKS),
     ),
-)
+)  # fmt: skip
 
 
 def _module(
-    name: str, base: Any, kernel: Kernel | None = None, *, no_transpose: bool = False, never_causal: bool = False
-) -> dict:
+    name: str, base: Any, kernel: Kernel | None = None, *, no_transpose: bool = False,
+    before: Callable[[int], Tensor] | None = None,
+) -> dict:  # fmt: skip
     """Build the module under the task's name, with the task's forward(x, mask=None).
 
-    no_transpose: heads are merged without transposing first. never_causal: mask=None masks nothing.
+    no_transpose: heads are merged without transposing first. before: the mask of T tokens for mask=None.
     """
 
     def forward(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is None and before:
+            mask = before(x.shape[1])
         if not no_transpose:
-            return base.forward(self, x, mask=mask, causal=mask is None and not never_causal, kernel=kernel)
+            return base.forward(self, x, mask=mask, causal=mask is None, kernel=kernel)
         project, heads = self.o_proj, []
 
         def record(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **_: Any) -> Attended:
@@ -207,9 +264,10 @@ SPLITS: tuple[tuple[str, Callable[[Tensor, int], Tensor]], ...] = (
 
 def _module_mistakes(name: str, base: Any, kernels: tuple[tuple[str, str, Kernel], ...]) -> tuple[Mistaken, ...]:
     found = [Mistaken(explanation, _module(name, base, kernel), mistake) for explanation, mistake, kernel in kernels]
-    found.append(
-        Mistaken("without a causal mask if mask is None", _module(name, base, never_causal=True), "mask_never_used")
-    )
+    found += [
+        Mistaken(explanation, _module(name, base, before=before), mistake)
+        for explanation, mistake, before in WRONG_CAUSAL_MASKS
+    ]
     if not issubclass(base, SelfAttention):
         explanation = "with reshape(B, T, C) of the heads' output without transpose(1, 2) first"
         found.append(Mistaken(explanation, _module(name, base, no_transpose=True), "reshape_without_transpose"))
@@ -323,7 +381,7 @@ class MultiHeadAttention(nn.Module):
 ''',
     _module("MultiHeadAttention", MultiHeadAttention),
     _mha_cases,
-    _module_mistakes("MultiHeadAttention", MultiHeadAttention, (BY_D_MODEL, *WRONG_KERNELS)),
+    _module_mistakes("MultiHeadAttention", MultiHeadAttention, (BY_D_MODEL, *WRONG_KERNELS, *OVER_HEADS)),
 )
 
 
@@ -366,7 +424,9 @@ class GroupedQueryAttention(nn.Module):
 ''',
     _module("GroupedQueryAttention", GroupedQueryAttention),
     _gqa_cases,
-    _module_mistakes("GroupedQueryAttention", GroupedQueryAttention, (TILED, BY_D_MODEL, *WRONG_KERNELS)),
+    _module_mistakes(
+        "GroupedQueryAttention", GroupedQueryAttention, (TILED, *HALF_TILED, BY_D_MODEL, *WRONG_KERNELS, *OVER_HEADS)
+    ),
 )
 
 
@@ -375,17 +435,25 @@ def _flash(q: Tensor, k: Tensor, v: Tensor, block: int, mask: Tensor | None = No
     return tiled_attention(q, k, v, allowed.expand(len(q), len(k)), block, q.shape[-1] ** -0.5)
 
 
-def _never_rescaled(q: Tensor, k: Tensor, v: Tensor, block: int, mask: Tensor | None = None) -> Tensor:
-    """Tiled attention without rescaling: exponentials use the maximum so far, and earlier sums are not rescaled."""
-    allowed = (causal(len(q)) if mask is None else mask).expand(len(q), len(k))
-    largest, total, output = q.new_full((len(q),), -math.inf), q.new_zeros(len(q)), q.new_zeros(len(q), v.shape[1])
-    for first in range(0, len(k), block):
-        part = slice(first, first + block)
-        scores = (q @ k[part].mT * q.shape[-1] ** -0.5).masked_fill(~allowed[:, part], -math.inf)
-        largest = torch.maximum(largest, scores.amax(-1))
-        weights = (scores - largest.masked_fill(largest.isneginf(), 0.0)[:, None]).exp()
-        total, output = total + weights.sum(-1), output + weights @ v[part]
-    return output / total.masked_fill(total == 0, 1.0)[:, None]
+def _tiled(rescale_sum: bool = True, rescale_output: bool = True, offset: bool = True) -> dict[str, Any]:
+    """Build tiled attention with mistakes: sum or output not rescaled to the new maximum, a causal mask of each tile
+    that starts at key 0."""
+
+    def flash_attention(q: Tensor, k: Tensor, v: Tensor, block: int, mask: Tensor | None = None) -> Tensor:
+        T, S = len(q), len(k)
+        largest, total, output = q.new_full((T, 1), -1e30), q.new_zeros(T, 1), q.new_zeros(T, v.shape[1])
+        for first in range(0, S, block):
+            part = slice(first, first + block)
+            before = causal(T, S)[:, part if offset else slice(len(k[part]))]
+            allowed = before if mask is None else mask.expand(T, S)[:, part]
+            scores = (q @ k[part].mT * q.shape[-1] ** -0.5).masked_fill(~allowed, -math.inf)  # (T, block)
+            previous, largest = largest, torch.maximum(largest, scores.amax(-1, keepdim=True))  # (T, 1)
+            factor, weights = (previous - largest).exp(), (scores - largest).exp()
+            total = total * (factor if rescale_sum else 1) + weights.sum(-1, keepdim=True)
+            output = output * (factor if rescale_output else 1) + weights @ v[part]
+        return output / total.masked_fill(total == 0, 1.0)
+
+    return {"flash_attention": flash_attention}
 
 
 def _softmax_per_tile(q: Tensor, k: Tensor, v: Tensor, block: int, mask: Tensor | None = None) -> Tensor:
@@ -439,7 +507,13 @@ def flash_attention(q, k, v, block, mask=None):
     _flash_cases,
     (
         Mistaken("without rescaling the sum and the output when a later tile has a larger maximum",
-                 {"flash_attention": _never_rescaled}),
+                 _tiled(rescale_sum=False, rescale_output=False)),
+        Mistaken("without rescaling the output when a later tile has a larger maximum: only the sum is rescaled",
+                 _tiled(rescale_output=False)),
+        Mistaken("without rescaling the sum when a later tile has a larger maximum: only the output is rescaled",
+                 _tiled(rescale_sum=False)),
+        Mistaken("with a causal mask that starts at key 0 in every tile, without the tile's offset",
+                 _tiled(offset=False)),
         Mistaken("with a separate softmax per tile and the outputs added",
                  {"flash_attention": _softmax_per_tile}),
     ),

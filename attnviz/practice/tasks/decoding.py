@@ -21,12 +21,13 @@ from attnviz.practice.tasks.attention import drawn
 def _decode(
     position: Callable[[int], int] = lambda past: past,
     visible: Callable[[int], int] = lambda past: past,
-    rotate_read: bool = False,
+    rotated_again: Callable[[int, int], int] = lambda past, T: 0,
+    stored: bool = False,
     tiled: bool = False,
     rotate_values: bool = False,
 ) -> Callable[..., Tensor]:
-    """Build a decode step with mistakes: where positions start, the offset of the causal mask, rotating cached keys
-    again when they are read, tiling the KV heads, rotating the values."""
+    """Build a decode step with mistakes: where positions start, the offset of the causal mask, how many keys of the
+    cache are rotated again when they are read, and stored so, tiling the KV heads, rotating the values."""
 
     def decode_step(
         x: Tensor, cache: Any, q_proj: Tensor, k_proj: Tensor, v_proj: Tensor, o_proj: Tensor,
@@ -39,8 +40,9 @@ def _decode(
         rope = Rope(rope_frequencies(q.shape[-1], theta))
         q, k = rope(q, position(past)), rope(k, position(past))
         k, v = cache.append(k, rope(v, position(past)) if rotate_values else v)
-        if rotate_read and past:
-            k = rope(k, 0)
+        n = rotated_again(past, T)
+        again = torch.cat((rope(k[:, :, :n], 0), k[:, :, n:]), 2)
+        k = k.copy_(again) if stored else again  # k is a view of the cache
         if tiled:
             k, v = (t.repeat(1, n_heads // n_kv_heads, 1, 1) for t in (k, v))
         mask = torch.ones(T, k.shape[2], dtype=torch.bool).tril(visible(past))
@@ -99,6 +101,10 @@ def _cache_cases(seed: int) -> list[Case]:
     ]
 
 
+KEYS_READ: tuple[Callable[[int, int], int], ...] = (  # without the new ones, and with them
+    lambda past, T: past,
+    lambda past, T: past + T if past else 0,
+)
 CACHE = Task(
     "cache",
     "Decoding with a KV cache",
@@ -136,8 +142,11 @@ def decode_step(x, cache, q_proj, k_proj, v_proj, o_proj, n_heads, n_kv_heads, t
              _decode(position=lambda past: 0)),
             ("with a causal mask without offset, so that new tokens attend only to the first tokens",
              "causal_mask_without_offset", KVCache, _decode(visible=lambda past: 0)),
-            ("with cached keys rotated again each time they are read", "keys_rotated_twice", KVCache,
-             _decode(rotate_read=True)),
+            *(("with cached keys rotated again each time they are read", "keys_rotated_twice", KVCache,
+               _decode(rotated_again=n)) for n in KEYS_READ),
+            *(("with cached keys rotated on every read and stored back, so that the rotation accumulates",
+               "keys_rotated_twice", KVCache, _decode(rotated_again=n, stored=True))
+              for n in (*KEYS_READ, lambda past, T: past + T)),
             ("with RoPE applied to the values too", "rope_on_values", KVCache, _decode(rotate_values=True)),
             ("with the KV heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)", "tiled_kv_heads", KVCache,
              _decode(tiled=True)),
@@ -164,16 +173,35 @@ def _kept(order: Tensor, keep: Tensor) -> Tensor:
     return torch.zeros_like(keep).scatter(-1, order, keep)
 
 
-def _before_crossing(logits: Tensor, p: float) -> Tensor:
-    ordered, sums, order = _in_order(logits)
-    keep = sums < p
-    keep[0] = True
-    return _probabilities(logits, _kept(order, keep))
+def _before(reaches: Callable[[Tensor, float], Tensor], at_least: int = 0) -> dict[str, Any]:
+    """Build top-p that keeps tokens before the sum reaches p, and at least so many: without one, all become NaN."""
+
+    def top_p(logits: Tensor, p: float) -> Tensor:
+        _, sums, order = _in_order(logits)
+        keep = ~reaches(sums, p)
+        keep[:at_least] = True
+        return _probabilities(logits, _kept(order, keep))
+
+    return {"top_p": top_p}
 
 
 def _one_more_if_equal(logits: Tensor, p: float) -> Tensor:
     ordered, sums, order = _in_order(logits)
     return _probabilities(logits, _kept(order, sums - ordered <= p))
+
+
+def _least_first(logits: Tensor, p: float) -> Tensor:
+    ordered, order = logits.softmax(-1).sort()
+    return _probabilities(logits, _kept(order, ordered.cumsum(-1) - ordered < p))
+
+
+def _with_equal_ones(logits: Tensor, p: float) -> Tensor:
+    probabilities = logits.softmax(-1)
+    return _probabilities(logits, probabilities >= probabilities[_right_top_p(logits, p) > 0].min())
+
+
+def _zero_logits(logits: Tensor, p: float) -> Tensor:
+    return (logits * (_right_top_p(logits, p) > 0)).softmax(-1)
 
 
 def _one_more(logits: Tensor, p: float) -> Tensor:
@@ -248,9 +276,13 @@ def top_p(logits, p):
     {"top_p": _right_top_p},
     _top_p_cases,
     (
-        Mistaken("without the token at which the sum reaches p", {"top_p": _before_crossing}),
+        *(Mistaken("without the token at which the sum reaches p", _before(torch.ge, n)) for n in (0, 1)),
+        *(Mistaken("without the token at which the sum exceeds p", _before(torch.gt, n)) for n in (0, 1)),
         Mistaken("with one token too many", {"top_p": _one_more}),
         Mistaken("with one more token if the sum equals p: <= p instead of < p", {"top_p": _one_more_if_equal}),
+        Mistaken("with every token as probable as the last one kept", {"top_p": _with_equal_ones}),
+        Mistaken("with the least probable tokens kept first", {"top_p": _least_first}),
+        Mistaken("with logits of 0 instead of −∞ for removed tokens before the softmax", {"top_p": _zero_logits}),
         Mistaken("without renormalising the remaining probabilities", {"top_p": _not_renormalised}),
         Mistaken("in sorted order instead of the vocabulary's order", {"top_p": _left_sorted}),
         Mistaken("with a threshold of 1 − p on each probability instead of p on their sum", {"top_p": _above_p}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from attnviz.config import ModelConfig
 from attnviz.modules import MultiHeadLatentAttention
 from attnviz.modules.rope import Rope, rope_frequencies
 from attnviz.practice.task import Case, Mistaken, Task, module_case
-from attnviz.practice.tasks.attention import OF_ALL_HEADS, drawn, mask_with_an_empty_row
+from attnviz.practice.tasks.attention import OF_ALL_HEADS, SPLITS, drawn, mask_with_an_empty_row
 
 SIZES = {
     "d_model": 29, "n_heads": 3, "kv_lora_rank": 13, "qk_nope_head_dim": 5, "qk_rope_head_dim": 6, "v_head_dim": 7,
@@ -20,7 +21,7 @@ SIZES = {
 class _Latent(MultiHeadLatentAttention):
     """Our module with the task's interface. The mistaken versions override its attributes and methods."""
 
-    layout, normed = "half", True
+    layout, normed, rotation = "half", True, Rope
 
     def __init__(
         self, d_model: int, n_heads: int, kv_lora_rank: int, qk_nope_head_dim: int, qk_rope_head_dim: int,
@@ -32,7 +33,7 @@ class _Latent(MultiHeadLatentAttention):
         )  # fmt: skip
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        rope = Rope(rope_frequencies(self.rope_dim), self.layout, latent_softmax_factor=self.scale_factor())
+        rope = self.rotation(rope_frequencies(self.rope_dim), self.layout, latent_softmax_factor=self.scale_factor())
         if not self.normed:
             self.kv_a_norm = nn.Identity()  # type: ignore[assignment]
         return super().forward(x, mask=mask, causal=self.causal(mask), rope=rope)
@@ -50,6 +51,36 @@ def _version(**overrides: Any) -> dict[str, Any]:
 
 def _without_rope(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
     return MultiHeadLatentAttention.forward(self, x, mask=mask, causal=mask is None)
+
+
+class _RopeOfQueries(Rope):
+    """A rotation of q (B, H, T, P) that leaves the shared key (B, T, P) unchanged."""
+
+    def __call__(self, x: Tensor, start: int = 0) -> Tensor:
+        return super().__call__(x, start) if x.ndim == 4 else x
+
+
+def _values_first(self: Any, latent: Tensor) -> tuple[Tensor, Tensor]:
+    heads = self.kv_b_proj(latent).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+    v, k = heads.split((self.v_dim, self.nope_dim), dim=-1)
+    return k, v
+
+
+def _all_keys_first(self: Any, latent: Tensor) -> list[Tensor]:
+    H, both = self.n_heads, self.kv_b_proj(latent)
+    return [
+        each.unflatten(-1, (H, -1)).transpose(1, 2) for each in both.split((H * self.nope_dim, H * self.v_dim), dim=-1)
+    ]
+
+
+def _split_wrongly(split: Callable[[Tensor, int], Tensor]) -> dict[str, Any]:
+    """Return methods with another split of the outputs (B, T, H · n) of q_proj and kv_b_proj into H heads."""
+    return {
+        "_queries": lambda self, x: split(self.q_proj(x), self.n_heads),
+        "_expand": lambda self, latent: split(self.kv_b_proj(latent), self.n_heads).split(
+            (self.nope_dim, self.v_dim), dim=-1
+        ),
+    }
 
 
 def _cases(seed: int) -> list[Case]:
@@ -103,6 +134,13 @@ class MultiHeadLatentAttention(nn.Module):
         Mistaken("without RMSNorm of the latent", _version(normed=False)),
         Mistaken("with RoPE in the interleaved layout", _version(layout="interleaved"), "rope_in_the_other_layout"),
         Mistaken("without RoPE", _version(forward=_without_rope)),
+        Mistaken("without RoPE on the shared key: only q is rotated", _version(rotation=_RopeOfQueries)),
+        Mistaken("with the value before the key in each head of kv_b_proj", _version(_expand=_values_first)),
+        Mistaken("with the keys of all heads before the values of all heads in kv_b_proj",
+                 _version(_expand=_all_keys_first)),
+        *(Mistaken(explanation, _version(**_split_wrongly(split))) for explanation, split in SPLITS),
+        *(Mistaken(f"{explanation}: only in kv_b_proj", _version(_expand=_split_wrongly(split)["_expand"]))
+          for explanation, split in SPLITS),
         Mistaken("without a causal mask if mask is None", _version(causal=lambda self, mask: False),
                  "mask_never_used"),
         Mistaken("with the causal mask applied too where a mask is given, which replaces it",
