@@ -17,6 +17,8 @@ from attnviz.practice.judge import Verdict, judge, task_named_in
 from attnviz.practice.task import CHECK, Task
 from attnviz.practice.tasks import TASKS
 
+APP = "http://localhost:8501"  # Streamlit's default port
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 if all checks passed, 1 if a check failed, 2 if the file could not be judged."""
@@ -85,7 +87,9 @@ def verdict_text(file: Path, task: Task, verdict: Verdict) -> str:
     if verdict.mistaken:
         lines += textwrap.wrap(f"Your output equals ours {verdict.mistaken.explanation}.", width + 16)
         if verdict.mistaken.mistake:
-            lines.append(f"In the app: mistakes?mistake={verdict.mistaken.mistake}")
+            lines.append(f"With the app running: {APP}/mistakes?mistake={verdict.mistaken.mistake}")
+    elif verdict.pattern:
+        lines += textwrap.wrap(verdict.pattern, width + 16)
     if verdict.printed.strip():
         shown = verdict.printed.strip().splitlines()[-20:]
         lines += ["", "Output of the file (last 20 lines):", *(f"  | {line[:200]}" for line in shown)]

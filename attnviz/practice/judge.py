@@ -49,11 +49,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of judging a file. problem: a sentence if the file could not be judged."""
+    """The result of judging a file. problem: a sentence if the file could not be judged.
+
+    pattern: a sentence on the checks that fail, if no known mistake was found.
+    """
 
     checks: tuple[Check, ...] = ()
     problem: str = ""
     mistaken: Mistaken | None = None
+    pattern: str = ""
     printed: str = ""
     seed: int = 0
 
@@ -116,7 +120,8 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
     problem = ""
     if not any(isinstance(each, list) for each in found) and len(set(map(str, found))) == 1:
         problem = f"No case could be computed: {found[0]}"
-    return Verdict(checks, problem, mistaken, printed, seed)
+    pattern = "" if mistaken or problem else failing_argument(cases, [check.passed for check in checks])
+    return Verdict(checks, problem, mistaken, pattern, printed, seed)
 
 
 def run_limited(command: list[str], folder: Path, seconds: float, memory: int, path: str = "") -> int:
@@ -318,6 +323,26 @@ def _compare(case: Case, right: list[Tensor], found: list[Tensor] | str, mistake
     if isinstance(other, str) or not _same(found, other, case.tolerance):
         return "mismatch"
     return "neutral" if _same(found, right, case.tolerance) else "match"
+
+
+def failing_argument(cases: list[Case], passed: list[bool]) -> str:
+    """Return a sentence on an argument by which the failed checks differ from the passed ones; "" if there is none."""
+    arguments = [_arguments(case) for case in cases]
+    for name in sorted(set().union(*arguments)):
+        given = [name in each for each in arguments]
+        for holds, other in (("passes", "fails"), ("fails", "passes")):
+            if given == [each == (holds == "passes") for each in passed] and 0 < sum(given) < len(given):
+                one = "Every" if sum(given) > 1 else "The"
+                rest = "every" if len(given) - sum(given) > 1 else "the"
+                return f"{one} check with the argument {name} {holds}; {rest} other check {other}."
+    return ""
+
+
+def _arguments(case: Case) -> set[str]:
+    """Name the arguments that a case passes by name, and the number of dimensions of those that are tensors."""
+    given = {name: each for step in case.steps if step.get("out") for name, each in step.get("kwargs", {}).items()}
+    shaped = {name: case.tensors[each["tensor"]].ndim for name, each in given.items() if "tensor" in each}
+    return {*given, *(f"{name} in {n} dimensions" for name, n in shaped.items())}
 
 
 def printable(text: str) -> str:

@@ -145,7 +145,17 @@ def test_a_mistake_is_named(written, capsys, in_this_process):
     assert tiled != ANSWERS["gqa"][0]
     assert main(["check", str(written(tiled)), "--task", "gqa"]) == 1
     output = " ".join(capsys.readouterr().out.split())
-    assert "Your output equals ours with the KV heads tiled" in output and "tiled_kv_heads" in output
+    assert "Your output equals ours with the KV heads tiled" in output
+    assert "With the app running: http://localhost:8501/mistakes?mistake=tiled_kv_heads" in output
+
+
+def test_without_a_known_mistake_the_argument_is_named_that_the_failing_checks_have_in_common(
+    written, capsys, in_this_process
+):
+    with_eps_doubled = RIGHT.replace("+ eps", "+ (eps if eps < 0.1 else 2 * eps)")
+    assert main(["check", str(written(with_eps_doubled)), "--task", "rms-norm"]) == 1
+    output = capsys.readouterr().out
+    assert "The check with the argument eps fails; every other check passes." in output and "equals ours" not in output
 
 
 HANGS = """

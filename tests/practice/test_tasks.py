@@ -7,7 +7,7 @@ import torch
 from attnviz.mistakes import all_mistakes
 from attnviz.practice.__main__ import new
 from attnviz.practice.child import Refused
-from attnviz.practice.judge import _check, _matching_mistake, difference, task_named_in
+from attnviz.practice.judge import _check, _matching_mistake, difference, failing_argument, task_named_in
 from attnviz.practice.known import known_mistakes
 from attnviz.practice.live import OF_ONE_HEAD, WITH_MAPS, WITHOUT_ROPE
 from attnviz.practice.task import Case
@@ -126,6 +126,22 @@ def test_the_fewest_tokens_are_kept_where_the_sum_equals_p_exactly():
         assert _check(last, last.run(TASKS["top-p"].right), last.ordered([kept])).passed
     more = TOP_P_SORTED.replace("probs < p", "probs <= p")
     assert [row.label for row in checks("top-p", names_of(more)) if not row.passed] == [last.label]
+
+
+@pytest.mark.parametrize(
+    ("name", "failing", "sentence"),
+    [
+        ("attention", {1, 2, 3}, "Every check with the argument mask fails; every other check passes."),
+        ("attention", {0, 4, 5}, "Every check with the argument mask passes; every other check fails."),
+        ("attention", {2, 3}, "Every check with the argument mask in 4 dimensions fails; every other check passes."),
+        ("attention", {1}, "The check with the argument mask in 2 dimensions fails; every other check passes."),
+        ("rope", {3}, "The check with the argument theta fails; every other check passes."),
+        ("attention", {1, 2}, ""), ("attention", {0, 1, 2, 3, 4, 5}, ""), ("attention", set(), ""),
+    ],
+)  # fmt: skip
+def test_an_argument_is_named_with_which_exactly_the_failing_checks_are_made(name, failing, sentence):
+    cases = TASKS[name].cases(3)
+    assert failing_argument(cases, [i not in failing for i in range(len(cases))]) == sentence
 
 
 def test_each_named_mistake_opens_on_its_page():
