@@ -1,7 +1,8 @@
-"""Counts and lists in sentences."""
+"""Counts, lists and tokens in sentences."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -14,3 +15,14 @@ def listed(things: Iterable[object]) -> str:
     """Join items as in a sentence: "1", "1 and 2", "1, 2 and 3"."""
     *first, last = map(str, things)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def isolated(label: str) -> str:
+    """Return a token's label, isolated if it has letters written from right to left, which would move what follows."""
+    from_right = any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in label)
+    return f"\u2068{label}\u2069" if from_right else label
+
+
+def in_quotes(label: str) -> str:
+    """Return a token's label in quotation marks, for plain text."""
+    return f"“{isolated(label)}”"

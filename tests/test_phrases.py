@@ -1,6 +1,6 @@
-"""Counts and lists in sentences."""
+"""Counts, lists and tokens in sentences."""
 
-from attnviz.phrases import count, listed
+from attnviz.phrases import count, in_quotes, listed
 
 
 def test_a_noun_is_singular_for_one_thing_only() -> None:
@@ -9,3 +9,9 @@ def test_a_noun_is_singular_for_one_thing_only() -> None:
 
 def test_the_last_two_items_are_joined_by_and() -> None:
     assert [listed(range(n)) for n in (1, 2, 3)] == ["0", "0 and 1", "0, 1 and 2"]
+
+
+def test_letters_from_right_to_left_are_isolated_and_others_left_as_they_are() -> None:
+    """U+2068 begins and U+2069 ends an isolate (Unicode Annex 9): outside of it, order is that of the sentence."""
+    assert [in_quotes(label) for label in ("·the", "好 1/3", "👩", "2")] == ["“·the”", "“好 1/3”", "“👩”", "“2”"]
+    assert [in_quotes(label) for label in ("ل 2/2", "אב")] == ["“\u2068ل 2/2\u2069”", "“\u2068אב\u2069”"]

@@ -51,9 +51,9 @@ def cache_legend(config: ModelConfig) -> str:
     """Return the meanings of the formula's letters and of the picture; the number of tokens is only in the formula."""
     letters = meanings(cache_equation(config, 1)).replace("S = 1: tokens cached", "S: tokens cached")
     if config.attention == "mla":
-        return f"{letters} Each column is a token; bands of a layer: latent (darker) and RoPE key."
+        return f"{letters} Each column is a token; bands of a layer: latent (above) and RoPE key."
     return (
-        f"{letters} Factor 2: K and V. Each column is a token; bands of a layer: K (darker) and V of each KV head, in "
+        f"{letters} Factor 2: K and V. Each column is a token; bands of a layer: K (above) and V of each KV head, in "
         "its hue."
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attnviz.figures.chart import Chart
+from attnviz.phrases import in_quotes
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -65,7 +66,7 @@ def escaped(text: str) -> str:
 
 def quoted(label: str) -> str:
     """Escape a token's label for markdown and put it in quotation marks."""
-    return f"“{_escaped(label)}”"
+    return in_quotes(_escaped(label))
 
 
 def _escaped(text: str) -> str:

@@ -17,7 +17,7 @@ from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.phrases import meanings
-from attnviz.phrases import count, listed
+from attnviz.phrases import count, in_quotes, listed
 
 if TYPE_CHECKING:
     from attnviz.analysis.search import Found
@@ -70,7 +70,7 @@ def path_caption(
     head: int,
     query: int,
     key: int,
-    name: Callable[[str], str] = "“{}”".format,
+    name: Callable[[str], str] = in_quotes,
 ) -> Caption:
     """Write the caption of one query's scores, masked scores and weights; the equation is that of the key.
 
@@ -262,8 +262,8 @@ def shown_by_selected(own: Found, largest: Found, labels: Sequence[str], role: s
     clause = KEY_CLAUSES[role].format(query=quoted(shortened(labels[own.query], LONGEST_TOKEN)))
     return (
         f"**Layer {own.layer}, head {own.head} is {'an' if name[0] in 'aeiou' else 'a'} {name} head on this text.** "
-        f"{_gives(own, labels)}, {clause}. Its {name} score is {_by_chance(own)}; layer {largest.layer}, head "
-        f"{largest.head} has the largest, {largest.share.weight:.2f}."
+        f"{_gives(own, labels)}, {clause}. Its {name} score on this text is {_by_chance(own)}; "
+        f"layer {largest.layer}, head {largest.head} has the largest, {largest.share.weight:.2f}."
     )
 
 

@@ -9,7 +9,7 @@ from attnviz.analysis import roles as analysis
 from attnviz.analysis.roles import Column, HeadScores, Role, Share, stand_out
 from attnviz.config import ModelConfig
 from attnviz.figures.head_captions import LONGEST_TOKEN, shortened
-from attnviz.phrases import count, listed
+from attnviz.phrases import count, in_quotes, listed
 
 KEYS = {
     "previous token": "the previous token",
@@ -124,7 +124,7 @@ def text_title(scores: HeadScores, column: Column | None) -> str:
 
 
 def text_sentence(
-    scores: HeadScores, column: Column | None, labels: Sequence[str], name: Callable[[str], str] = "“{}”".format
+    scores: HeadScores, column: Column | None, labels: Sequence[str], name: Callable[[str], str] = in_quotes
 ) -> str:
     """Describe the keys that take most of a head's weight on this text, with this mask and window; two at most.
 

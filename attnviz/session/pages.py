@@ -161,7 +161,10 @@ PAGES = {page.path: page for page in ALL}
 OVERVIEW_GROUPS = {  # by purpose: what each offers, and the paths of its pages; the others are in "Look around"
     "Understand it": ("Lessons in six to ten steps each, on a trained model and a text of their own.", ("lessons",)),
     "Look around": ("Each head's map, shared KV heads, RoPE's rotations, the source as it ran, decoding.", ()),
-    "Prepare": ("Before an interview: a mock one on Practice, then questions, mistakes in code, code to write.", ("mistakes", "practice")),
+    "Prepare": (
+        "Before an interview: a mock one on Practice, then questions, mistakes in code, code to write.",
+        ("mistakes", "practice"),
+    ),
     "Work out a cost": ("Parameters and KV cache of these settings and of published models.", ("cost",)),
 }
 TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))

@@ -98,7 +98,7 @@ def _about_the_text(view: View) -> None:
     if len(view.settings.text) > MAX_CHARACTERS:
         st.warning(f"The text has {len(view.settings.text):,} characters; only the first {MAX_CHARACTERS:,} are used.")
     if not view.ids:
-        st.info("There is no text yet. Type one in the sidebar, or choose an example.", icon=":material/edit:")
+        st.info("There is no text yet. Type one into the text box, or choose an example.", icon=":material/edit:")
         return
     if view.cut_notice:
         st.warning(escaped(view.cut_notice), icon=":material/content_cut:")

@@ -29,7 +29,7 @@ function upright(ink, text, x, y, align, colour) {
   ink.restore();
 }
 
-const name = (d, i) => el("bdi", "", `${i} “${short(d.labels[i])}”`);
+const name = (d, i) => el("span", "", `${i} “${short(d.labels[i])}”`);
 
 // Text colours of the canvas: a strong one for the selected token.
 function inks(note, title) {

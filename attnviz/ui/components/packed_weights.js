@@ -1,6 +1,8 @@
 // Shared by the components that show weights: decoding of the payload, colours, labels and printed numbers.
 
-const short = (label, most = 24) => ([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
+// A label that is cut off; one with letters written from right to left is isolated, so that they do not move its neighbours.
+const short = (label, most = 24) => isolated([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
+const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(text) ? `\u2068${text}\u2069` : text);
 
 const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }; // rows down, columns right
 

@@ -10,7 +10,7 @@ const saving = (() => {
   const STYLE = ["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "stroke-width", "stroke-dasharray",
     "stroke-linecap", "opacity", "vector-effect", "overflow"];
   const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
-  let gradients = 0;
+  let numbered = 0; // ids of gradients and clip paths
 
   const component = (kind, root, about) => write(kind, picture(root, about), fileName(root));
 
@@ -111,12 +111,20 @@ const saving = (() => {
     if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0") return [];
     const at = { x: box.left - origin.left, y: box.top - origin.top, width: box.width, height: box.height };
     if (element.localName === "svg") return [asPainted(element, at)];
-    if (element.localName === "canvas") return [canvas(element, at)];
+    if (element.localName === "canvas") return [...frames(style, at), canvas(element, at)];
     const end = style.textOverflow === "ellipsis" ? Math.min(right, box.right) : right;
     const inside = [...element.childNodes].flatMap((child) =>
       child.nodeType === Node.TEXT_NODE ? written(child, style, origin, end) : child.nodeType === Node.ELEMENT_NODE ? drawn(child, origin, end) : []);
-    const all = [...surface(style, at), ...inside];
+    const all = [...frames(style, at), ...surface(style, at), ...(isScrolled(element, style) ? clipped(inside, at) : inside)];
     return all.length && style.opacity < 1 ? [node("g", { opacity: style.opacity }, ...all)] : all;
+  }
+
+  const isScrolled = (element, { overflowX, overflowY }) =>
+    (overflowY !== "visible" && element.scrollHeight > element.clientHeight + 1) || (overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1);
+
+  function clipped(shapes, at) {
+    const id = `clip-${++numbered}`;
+    return [node("clipPath", { id }, node("rect", at)), node("g", { "clip-path": `url(#${id})` }, ...shapes)];
   }
 
   // A canvas becomes an image, unless it can draw itself as shapes.
@@ -125,12 +133,31 @@ const saving = (() => {
     return node("image", { ...at, href: element.toDataURL() });
   }
 
-  // Background, gradient to the right, borders.
-  function surface(style, { x, y, width, height }) {
+  // Shadows without blur or offset, the narrowest first: rings around what is selected.
+  function frames({ boxShadow, borderTopLeftRadius }, box) {
+    let inner = 0;
+    return [...boxShadow.matchAll(/((?:rgba?|color)\([^)]*\)) 0px 0px 0px ([\d.]+)px/g)].map(([, colour, outer]) => {
+      const shape = ring(box, inner, +outer, parseFloat(borderTopLeftRadius) || 0, colour);
+      inner = +outer;
+      return shape;
+    });
+  }
+
+  // A frame from `inner` to `outer` pixels outside of a box.
+  function ring({ x, y, width, height }, inner, outer, radius, colour) {
+    const by = (inner + outer) / 2;
+    return node("rect", {
+      x: x - by, y: y - by, width: width + 2 * by, height: height + 2 * by, rx: Math.max(0, radius + by), fill: "none", "stroke-width": outer - inner, ...paint("stroke", colour),
+    });
+  }
+
+  // Background, gradient to the right, borders, outline.
+  function surface(style, box) {
+    const { x, y, width, height } = box;
     const out = [], plain = paint("fill", style.backgroundColor), rx = parseFloat(style.borderTopLeftRadius) || 0;
     if (plain["fill-opacity"] > 0) out.push(node("rect", { x, y, width, height, rx, ...plain }));
     if (style.backgroundImage.startsWith("linear-gradient")) {
-      const id = `gradient-${++gradients}`;
+      const id = `gradient-${++numbered}`;
       out.push(node("linearGradient", { id }, ...stops(style.backgroundImage)), node("rect", { x, y, width, height, rx, fill: `url(#${id})` }));
     }
     for (const [side, fromX, fromY, wide, high] of [["Top", 0, 0, 1, 0], ["Bottom", 0, 1, 1, 0], ["Left", 0, 0, 0, 1], ["Right", 1, 0, 0, 1]]) {
@@ -138,7 +165,8 @@ const saving = (() => {
       if (!thick || !colour["fill-opacity"]) continue;
       out.push(node("rect", { x: x + fromX * (width - thick), y: y + fromY * (height - thick), width: wide ? width : thick, height: high ? height : thick, ...colour }));
     }
-    return out;
+    const gap = parseFloat(style.outlineOffset);
+    return style.outlineStyle === "none" ? out : [...out, ring(box, gap, gap + parseFloat(style.outlineWidth), rx, style.outlineColor)];
   }
 
   function stops(image) {

@@ -28,6 +28,7 @@ function update(view, bytes) {
   if (!old || old.labels.join("\n") !== d.labels.join("\n")) lay(view);
   view.at = undefined;
   show(view, d.query);
+  reveal(view);
   saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".strongest" }));
 }
 
@@ -36,7 +37,7 @@ function lay({ d, text }) {
   text.replaceChildren(...d.labels.flatMap((label, at) => {
     const token = Object.assign(el("bdi", "token", label.replace(/^·(?=.)/, "\u00a0")), { at, title: `${at} “${label}”` });
     if (label.endsWith("⏎")) return [token, el("br", "")];
-    return d.labels[at + 1]?.startsWith("·") ? [token, el("wbr", "")] : [token];
+    return d.labels[at + 1]?.startsWith("·") || / \d\/\d$/.test(label) ? [token, el("wbr", "")] : [token];
   }));
   text.tokens = text.querySelectorAll(".token");
 }
@@ -54,6 +55,12 @@ function show(view, q) {
     token.style.setProperty("--share", `${masked ? 0 : 65 * Math.sqrt(c / d.steps)}%`);
   });
   showReadout(view, q);
+}
+
+// Scrolls a long text to the token that its title names.
+function reveal({ at, text }) {
+  const box = text.getBoundingClientRect(), token = text.tokens[at].getBoundingClientRect();
+  if (token.top < box.top || token.bottom > box.bottom) text.scrollTop += (token.top + token.bottom - box.top - box.bottom) / 2;
 }
 
 const quote = (d, i) => `${i} “${short(d.labels[i])}”`;
@@ -85,5 +92,6 @@ function key(view, e) {
   if (e.key === "Enter" || e.key === " ") choose(view, view.at);
   else if (way) show(view, Math.max(0, Math.min(last, view.at + way)));
   else return;
+  reveal(view);
   e.preventDefault();
 }

@@ -24,8 +24,8 @@ SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
 HOW_TO_READ = (
     "Each map is one attention head. A row is the token that attends (query), a column a token that it may attend to "
-    "(key); a stronger colour means a larger weight. Point at a cell; click a head to open it. The hue is that of the "
-    "key/value (KV) head that the head reads."
+    "(key); the more a cell stands out, the larger its weight. Point at a cell; click a head to open it. The hue is "
+    "that of the key/value (KV) head that the head reads."
 )
 
 
