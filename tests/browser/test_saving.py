@@ -36,6 +36,7 @@ PICTURES = {  # the key of the component: its address, the file's name, a piece 
     "decode-player": ("decode?shown=2", "decode-decode-player-gqa-4", "Decode", 4),
     "source-walk": ("steps?step=25", "steps-source-walk-gqa-4", "(1, ", 1),
 }
+FRAMED = {"head-grid": 2, "text-view": 1}  # rings around what is selected
 OF_PIXELS = ("head-path", "head-view", "head-grid", "layer-maps", "front-grid", "source-walk")
 
 
@@ -125,6 +126,11 @@ def assert_saved_with_title_legend_and_link(page: Page, key: str, scheme: str) -
     assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255  # opaque background
     assert (sum(background(rgb)) < 3 * 64) == (scheme == "dark")
     assert painted_fraction(rgb) > 0.02 and hue_shares(rgb).max() > 0.0005
+    rings = [rect for rect in svg.iter(f"{SVG}rect") if rect.get("fill") == "none" and rect.get("stroke-width") == "2"]
+    assert len(rings) >= FRAMED.get(key, 0)
+    if key == "source-walk":  # its code is scrolled
+        clip = svg.find(f".//{SVG}clipPath/{SVG}rect")
+        assert float(clip.get("y")) >= 0 and float(clip.get("height")) < size(svg)[1]
     return svg
 
 
