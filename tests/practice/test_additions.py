@@ -14,9 +14,10 @@ from attnviz.practice.drills.ranks import draw, rank, ranked
 from attnviz.practice.drills.sets import kinds_at
 from tests.together import together
 
-DRAWS_A_MODEL = re.compile(r"\b(published|published_with|plain|_fitting)\(rng")
+DRAWS_A_MODEL = re.compile(r"\b(published|published_with|plain|_fitting|on_a_machine)\(rng")
 ON_MODELS = [name for name, each in KINDS.items() if DRAWS_A_MODEL.search(inspect.getsource(each.ask))]
 ON_SPEED = ["what_bounds", "tokens_per_second"]
+ON_MACHINES = [*ON_SPEED, "sequences_that_fit", "time_to_first_token"]
 LIKE = {"cache_of_mla": "deepseek-v2", "cache_behind_a_window": "gemma-2-9b"}  # the others: like Llama 3 8B
 NAMES = [f"name {i}" for i in range(20)]
 CHI_SQUARED = 43.8  # with 19 degrees of freedom, a uniform draw exceeds it once in 1,000
@@ -68,7 +69,7 @@ def test_an_added_model_changes_only_the_questions_that_it_wins(name):
     check(before, after, added.name)
 
 
-@together("name", ON_SPEED)
+@together("name", ON_MACHINES)
 def test_an_added_accelerator_changes_only_the_questions_that_it_wins(name):
     before = [make(name, seed) for seed in range(30)]
     added = replace(load_accelerators()["h100-sxm"], name="An added accelerator")

@@ -10,7 +10,7 @@ import torch
 
 from attnviz.compute.cost import pasted_model
 from attnviz.compute.practice import legend, solution_tex
-from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators, load_presets
+from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators, load_presets, prefill
 from attnviz.figures import cost as figures
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
 from attnviz.practice.drills.answers import (
@@ -312,7 +312,7 @@ def test_a_question_on_a_cache_leads_to_the_formula_with_its_number(name):
         assert found / CACHES[name] == pytest.approx(question.answer.value) and drawing.formula
 
 
-@together("name", [*CACHES, "what_bounds", "tokens_per_second"])
+@together("name", [*CACHES, "what_bounds", "tokens_per_second", "sequences_that_fit", "time_to_first_token"])
 def test_no_cache_is_asked_for_beyond_the_context_of_its_model(name):
     for seed in range(40):
         question = make(name, seed)
@@ -330,6 +330,67 @@ def test_the_tokens_at_which_caches_are_as_large_as_the_weights_are_whole():
         assert isinstance(n, int) and "." not in question.answer.shown()
         assert kv_cache_bytes(model, n - 1) < weights <= kv_cache_bytes(model, n)
         assert "summed over all sequences" in question.text
+
+
+def test_the_output_over_two_tiles_is_that_of_torchs_kernel_over_all_keys():
+    """A tile of two keys, one with the maximum score and the value 0, has l = 1 + exp(s − m) and o = exp(s − m) · v."""
+    for seed in range(40):
+        question = make("merge_of_two_tiles", seed)
+        text = question.text.replace("−", "-")
+        largest, sums, outs = (
+            [float(x) for x in re.findall(rf"{name}[12] = (-?\d+(?:\.\d+)?)", text)] for name in "mlo"
+        )
+        scores = torch.tensor([s for m, n in zip(largest, sums, strict=True) for s in (m, m + math.log(n - 1))])
+        values = torch.tensor([v for n, out in zip(sums, outs, strict=True) for v in (0.0, out / (n - 1))])
+        kernel = torch.nn.functional.scaled_dot_product_attention(
+            torch.ones(1, 1, 1), scores[None, :, None], values[None, :, None], scale=1.0
+        )
+        assert question.answer.value == pytest.approx(float(kernel), rel=1e-5)
+        assert question.grade(str(sum(outs) / sum(sums))).explanation.startswith("Rescale both tiles")
+
+
+def test_one_more_sequence_would_not_fit_beside_the_weights():
+    for seed in range(40):
+        question = make("sequences_that_fit", seed)
+        numbers = (
+            r"(\d+) layers.*?(\d+) KV heads?, head_dim (\d+), ([\d,]+) parameters.* of ([\d,]+) tokens.*\(([\d,]+) B"
+        )
+        L, K, D, N, S, memory = (int(n.replace(",", "")) for n in re.search(numbers, question.text).groups())
+        n, left = 0, memory - 2 * N
+        while left >= 2 * L * K * D * S * 2:
+            n, left = n + 1, left - 2 * L * K * D * S * 2
+        assert question.answer.value == n >= 2
+        link = question.link[1]
+        model, machine = load_presets()[link["preset"]], load_accelerators()[link["machine"]]
+        assert (count_parameters(model).total, kv_cache_bytes(model, S)) == (N, 4 * L * K * D * S)
+        assert machine.memory == memory and link["reserve"] == "0" and int(link["context"]) == S
+        gib = round(memory / 2**30, 2) * 2**30  # as it is printed first
+        assert (gib - 2 * N) // (4 * L * K * D * S) == n
+
+
+def test_the_time_to_the_first_token_is_that_of_the_page_within_a_tenth():
+    for seed in range(40):
+        question = make("time_to_first_token", seed)
+        numbers = r"has ([\d,]+) parameters.* of ([\d,]+) tokens.* ([\d,.]+) TFLOP/s"
+        N, T, peak = (float(n.replace(",", "")) for n in re.search(numbers, question.text).groups())
+        assert question.answer.value == pytest.approx(2 * N * T / (peak * 1e12) * 1000)
+        link = question.link[1]
+        model, machine = load_presets()[link["preset"]], load_accelerators()[link["machine"]]
+        page = prefill(model, int(T))
+        assert page.bound_by(machine) == "compute" and 2 * N <= machine.memory and not model.moe
+        assert question.answer.value == pytest.approx(1000 * page.seconds(machine), rel=0.12)
+
+
+def test_the_blocks_and_empty_slots_of_a_paged_cache_are_counted_one_by_one():
+    asked = set()
+    for seed in range(40):
+        question = make("blocks_of_a_paged_cache", seed)
+        size, *lengths = (int(n) for n in re.findall(r"\d+", question.text))
+        blocks = {(i, position // size) for i, length in enumerate(lengths) for position in range(length)}
+        counted = {"blocks": len(blocks), "slots": len(blocks) * size - sum(lengths)}
+        assert question.answer.value == counted[question.answer.unit] and int(question.link[1]["block_size"]) == size
+        asked.add(question.answer.unit)
+    assert asked == set(counted)
 
 
 def test_sampling_is_seen_on_decode_with_the_settings_of_the_question():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 
@@ -185,22 +185,32 @@ def probability_after_top_k(rng: random.Random) -> Question:
     )
 
 
+def on_a_machine(
+    rng: random.Random, wanted: Callable[[ModelConfig, Accelerator], bool]
+) -> tuple[str, ModelConfig, Accelerator] | None:
+    """Draw a published model, its id, and an accelerator that are `wanted` together; None if no pair is."""
+    machines = load_accelerators()
+    models = {id: m for id, m in load_presets().items() if m.attention in ("mha", "gqa") and is_plain(m)}
+    pairs = {f"{id} on {machine}": (id, machine) for id in models for machine in machines}
+    for name in ranked(rng, pairs):
+        id, machine = pairs[name]
+        if wanted(models[id], machines[machine]):
+            return id, models[id], machines[machine]
+    return None
+
+
 def _fitting(
     rng: random.Random, batches: Sequence[int], contexts: Sequence[int], bound: str
-) -> tuple[str, ModelConfig, str, int, int]:
+) -> tuple[str, ModelConfig, Accelerator, int, int]:
     """Draw a model and its id, an accelerator, a batch and a context of at most the model's context length, such that
     bf16 weights and caches fit in memory.
 
     bound: the limit of the step, "memory" or "compute".
     """
-    models = {id: m for id, m in load_presets().items() if m.attention in ("mha", "gqa") and is_plain(m)}
-    pairs = {f"{id} on {machine}": (id, machine) for id in models for machine in load_accelerators()}
     while True:
         batch, tokens = rng.choice(batches), rng.choice(contexts)
-        for name in ranked(rng, pairs):
-            id, machine = pairs[name]
-            if _fits(models[id], load_accelerators()[machine], batch, tokens, bound):
-                return id, models[id], machine, batch, tokens
+        if found := on_a_machine(rng, partial(_fits, batch=batch, tokens=tokens, bound=bound)):
+            return *found, batch, tokens
 
 
 def _fits(m: ModelConfig, a: Accelerator, batch: int, tokens: int, bound: str) -> bool:
@@ -236,8 +246,8 @@ def _ridge(a: Accelerator) -> Equation:
 @kind("decoding", 2)
 def what_bounds(rng: random.Random) -> Question:
     bound = rng.choice(("memory", "compute"))  # else nine of ten that fit would be limited by memory
-    id, m, machine, batch, tokens = _fitting(rng, (1, 8, 256, 1024), (128, 2048, 16384), bound)
-    a, step = load_accelerators()[machine], decode_step(m, tokens, batch)
+    id, m, a, batch, tokens = _fitting(rng, (1, 8, 256, 1024), (128, 2048, 16384), bound)
+    step = decode_step(m, tokens, batch)
     names = {"memory": "memory bandwidth", "compute": "arithmetic"}
     found = step.bound_by(a)
     other = names["compute" if found == "memory" else "memory"]
@@ -255,14 +265,14 @@ def what_bounds(rng: random.Random) -> Question:
         f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's ridge is "
         f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic.",
         (_intensity(m, tokens, step), _ridge(a)),
-        ("cost", {"preset": id, "machine": machine, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
+        ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
     )
 
 
 @kind("decoding", 3)
 def tokens_per_second(rng: random.Random) -> Question:
-    id, m, machine, _, tokens = _fitting(rng, (1,), (1024, 8192, 32768), "memory")
-    a, step = load_accelerators()[machine], decode_step(m, tokens)
+    id, m, a, _, tokens = _fitting(rng, (1,), (1024, 8192, 32768), "memory")
+    step = decode_step(m, tokens)
     seconds = Fraction(step.weight_bytes + step.cache_bytes) / Fraction(a.bandwidth)
     weights, cache = Value(step.weight_bytes, "W", "bytes of weights"), Value(step.cache_bytes, "S", "bytes of cache")
     bandwidth = Value(a.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
@@ -281,7 +291,7 @@ def tokens_per_second(rng: random.Random) -> Question:
         ),
         "Each step reads these weights and the whole cache once; at batch size 1, memory bandwidth is the limit.",
         (Equation(bandwidth / (weights + cache), unit="tokens/s"),),
-        ("cost", {"preset": id, "machine": machine, "context": str(tokens), "tab": "speed"}),
+        ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "tab": "speed"}),
     )
 
 

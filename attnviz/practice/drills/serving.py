@@ -1,0 +1,145 @@
+"""Questions on serving: sequences that fit in memory, the time to the first token, the blocks of a paged cache.
+
+Answers come from attnviz.cost and attnviz.decode.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+import torch
+
+from attnviz.config import ModelConfig
+from attnviz.cost import Accelerator, count_parameters, plan_memory, prefill
+from attnviz.decode.paged import BlockPool, PagedSequence, unused_slots
+from attnviz.equations import Equation, Value, function, total
+from attnviz.practice.drills.answers import NumberAnswer, known
+from attnviz.practice.drills.cost import D, K, L, described
+from attnviz.practice.drills.decoding import on_a_machine
+from attnviz.practice.drills.question import Question, kind
+
+
+@kind("cost", 3)
+def sequences_that_fit(rng: random.Random) -> Question:
+    tokens = rng.choice((1024, 2048, 4096, 8192, 32768))
+    found = on_a_machine(rng, lambda m, a: _fills(m, a, tokens))
+    assert found is not None
+    id, m, a = found
+    memory, weights, one, n = _filled(m, a, tokens)
+    number, size = Value(weights // 2, "N", "parameters"), Value(2, "b", "bytes per number")
+    whole, s = Value(memory, "M", "bytes of memory"), Value(tokens, "S", "tokens")
+    return Question(
+        f"{described(m)}, {weights // 2:,} parameters. Weights and caches are in bf16. How many sequences of "
+        f"{tokens:,} tokens fit beside the weights in the {memory / 2**30:.2f} GiB ({memory:,} B) of one "
+        f"{a.name}, if nothing else is stored?",
+        NumberAnswer(
+            n,
+            "sequences",
+            wrong=known(
+                (n + 1, "Only whole sequences fit: round down."),
+                ((memory - weights) / one, "Only whole sequences fit: round down."),
+                ((memory - weights) // (one // 2), "You counted K and V once."),
+                (memory // one, "You left out the weights."),
+                ((memory - weights // 2) // one, "bf16 takes 2 bytes per parameter."),
+                ((memory - weights) // (one * m.group_size), "Only the KV heads are cached."),
+                ((memory / 2**30 * 1e9 - weights) // one, "1 GiB is 2³⁰ bytes, not 10⁹."),
+            ),
+        ),
+        "The memory without the weights, divided by the cache of one sequence and rounded down.",
+        (Equation(function("floor", (whole - size * number) / (2 * L(m) * K(m) * D(m) * s * size)), unit="sequences"),),
+        ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "reserve": "0", "tab": "memory"}),
+    )
+
+
+def _filled(m: ModelConfig, a: Accelerator, tokens: int) -> tuple[int, int, int, int]:
+    """Return the bytes of the memory, of the bf16 weights and of one sequence's cache, and how many sequences fit."""
+    plan = plan_memory(m, a.memory, tokens, reserve=0)
+    return plan.memory, plan.weights, plan.cache_of_one, plan.n_users
+
+
+def _fills(m: ModelConfig, a: Accelerator, tokens: int) -> bool:
+    """Check that 2 to 100 sequences fit, and that rounded bytes lead to the same number."""
+    if m.max_context is None or tokens > m.max_context:
+        return False
+    memory, weights, one, n = _filled(m, a, tokens)
+    return 2 <= n <= 100 and 0.1 < (memory - weights) / one - n < 0.9
+
+
+@kind("decoding", 2)
+def time_to_first_token(rng: random.Random) -> Question:
+    tokens = rng.choice((512, 1024, 2048))
+    found = on_a_machine(rng, lambda m, a: _is_arithmetic(m, a, tokens))
+    assert found is not None
+    id, m, a = found
+    N = count_parameters(m).total
+    milliseconds, on_the_page = 2e3 * N * tokens / a.flops, 1e3 * prefill(m, tokens).seconds(a)
+    number, n = Value(N, "N", "parameters"), Value(tokens, "T", "tokens")
+    peak = Value(a.flops / 1e3, "P", "peak FLOPs per millisecond", digits=3, scientific=True)
+    return Question(
+        f"{m.name} has {N:,} parameters. A prompt of {tokens:,} tokens is processed at once on one {a.name}, whose "
+        f"peak is {a.flops / 1e12:,g} TFLOP/s. With 2 FLOPs per parameter and token, all at this peak, what is the "
+        "time to the first token, in milliseconds?",
+        NumberAnswer(
+            milliseconds,
+            "ms",
+            0.02,
+            known(
+                (milliseconds / 2, "A multiply-add is 2 FLOPs."),
+                (milliseconds / 1e3, "That is the time in seconds."),
+                (milliseconds / tokens, "That is for one token of the prompt."),
+                (2e3 * N / a.bandwidth, "That is the time to read the weights, which limits a decode step."),
+            ),
+        ),
+        "A prompt's tokens share each weight that is read, so arithmetic is the limit. The page counts the layers' "
+        "weights for each token, those of the output layer for the last one, and scores and weighted sums: "
+        f"{on_the_page:.3g} ms.",
+        (Equation(2 * number * n / peak, unit="ms"),),
+        ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "tab": "speed"}),
+    )
+
+
+def _is_arithmetic(m: ModelConfig, a: Accelerator, tokens: int) -> bool:
+    """Check that bf16 weights fit, that a prompt is limited by arithmetic, and takes 2 · N · T FLOPs within 10 %."""
+    N = count_parameters(m).total
+    if m.moe or m.max_context is None or tokens > m.max_context or 2 * N > a.memory:
+        return False
+    prompt = prefill(m, tokens)
+    return prompt.bound_by(a) == "compute" and abs(prompt.flops / (2 * N * tokens) - 1) < 0.1
+
+
+@kind("decoding", 2)
+def blocks_of_a_paged_cache(rng: random.Random) -> Question:
+    size, asked = rng.choice((8, 16, 32)), rng.choice(("blocks", "slots"))
+    lengths = rng.sample([n for n in range(3, 120) if n % size], 3)
+    pool = BlockPool(1, sum(lengths), size)
+    sequences = [PagedSequence(pool) for _ in lengths]
+    for sequence, n in zip(sequences, lengths, strict=True):
+        sequence.cache[0].append(torch.zeros(1, n, 1))
+    tokens = [Value(n, f"n{i}", f"tokens of sequence {i}") for i, n in enumerate(lengths, 1)]
+    b = Value(size, "b", "slots per block")
+    blocks = Equation(total([function("ceil", n / b) for n in tokens]), "A", meaning="blocks allocated")
+    slots = Equation(b * Value(pool.n_used, "A", "blocks allocated") - total(tokens))
+    pooled, filled = math.ceil(sum(lengths) / size), sum(lengths)
+    apart = "The sequences share no block: round up for each of them."
+    of_blocks = known(
+        (pooled, apart),
+        (sum(n // size for n in lengths), "A block that is filled in part is allocated as a whole."),
+        (filled, "That is the number of tokens; a block has several slots."),
+    )
+    of_slots = known(
+        (pooled * size - filled, apart),
+        (pool.n_used * size, "That is the number of all slots, filled ones too."),
+        (filled, "That is the number of filled slots."),
+    )
+    question = "How many blocks do they take?" if asked == "blocks" else "How many slots of their blocks are empty?"
+    return Question(
+        f"A paged KV cache has blocks of {size} slots, one per token. Three sequences without a common prefix hold "
+        f"{lengths[0]}, {lengths[1]} and {lengths[2]} tokens. {question}",
+        NumberAnswer(pool.n_used, "blocks", wrong=of_blocks)
+        if asked == "blocks"
+        else NumberAnswer(unused_slots(sequences), "slots", wrong=of_slots),
+        "Each sequence fills blocks of its own, the last one in part.",
+        (blocks,) if asked == "blocks" else (blocks, slots),
+        ("decode", {"tab": "paged", "block_size": str(size)}),
+    )
