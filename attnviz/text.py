@@ -152,6 +152,7 @@ def marks(labels: Sequence[str]) -> str:
     meanings = {
         r"·": "“·” is a space",
         r"⏎": "“⏎” ends a line",
+        r"⇥": "“⇥” is a tab",
         r" \d/\d$": "“2/3” is the second of three tokens that together are one character",
         r"<0x[0-9A-F]{2}>": "“<0xE5>” is one byte of a character",
     }

@@ -51,8 +51,10 @@ def _presenter(view: View) -> None:
     s, element = view.settings, state.alone()
     shown = drawings(state.page().path, s.tab)
     at = shown.index(element) if element in shown else -1
+    every = [each for each in shown if not each.tab] + _by_tab(s)[0]
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="right"):
-        st.caption(f"{state.page().name} · {element.name}, {at + 1} of {len(shown)}" if element else state.page().name)
+        number = f", {every.index(element) + 1} of {len(every)}" if element in every else ""
+        st.caption(f"{state.page().name} · {element.name}{number}" if element else state.page().name)
         if shown:
             _step_button("◀", "previous", "Left", _of_tab_before(s, element) or (shown[at - 1] if at > 0 else None))
             _step_button("▶", "following", "Right", shown[at + 1] if at + 1 < len(shown) else _of_next_tab(s))

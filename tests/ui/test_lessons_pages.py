@@ -341,7 +341,10 @@ def test_presenting_shows_one_drawing_and_goes_through_the_page() -> None:
 
 def test_presenting_goes_on_with_the_next_tab() -> None:
     app = opened("pages/1_heads.py", present="1", only="lines", tab="lines")
+    (before,) = re.findall(r", (\d+) of (\d+)", bar(app))
     app.button(key="present-following").click().run()
+    (after,) = re.findall(r", (\d+) of (\d+)", bar(app))
+    assert int(after[0]) == int(before[0]) + 1 and after[1] == before[1]  # of all tabs
     assert (link(app)["tab"], link(app)["only"]) == ("writes", "figure-norms") and shows(app, "figure-norms")
     app.button(key="present-previous").click().run()
     assert link(app).get("only") == "lines" and shows(app, "lines")  # and back

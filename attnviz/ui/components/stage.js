@@ -2,6 +2,7 @@
 // the window, it scrolls. Only a chart is enlarged less, so that its axes are seen together with its marks. Draws a ring around the
 // pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
 const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45]; // minimal and maximal zoom; widths tried, as shares of the widest
+const NARROW = 640; // pixels of a phone, where a drawing is already as wide as the window
 const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // maximal useful width / height; pixels; attempts; milliseconds until laid out
 
 export default function ({ data, parentElement }) {
@@ -53,6 +54,7 @@ function key(e, black) {
 // is used; a drawing that is new cannot be seen until then. CSS properties tell it that it is presented (--slide: 1), its maximal height, and to
 // hide what it can omit.
 function fitting(sheet, target, signal) {
+  const narrow = window.innerWidth <= NARROW, type = narrow ? 1 : TYPE;
   let turn = 0, seen = "", trying = false, shown = document.attnvizStaged === target;
   const roomFor = () => {
     const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
@@ -61,12 +63,12 @@ function fitting(sheet, target, signal) {
   };
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
   const charts = () => [...document.querySelectorAll(`.${target} .stPlotlyChart`)];
-  const least = () => (charts().length ? 1 : TYPE);
+  const least = () => (charts().length ? 1 : type);
   // Plotly sizes a chart by its box in the window, and maps pointer positions correctly under a transform, but not under zoom. A
   // transform leaves the box as it was, so a margin takes the place of what is drawn below it.
   const lay = (zoom, width) => {
     const below = (zoom - 1) * Math.max(0, ...charts().map((each) => each.offsetHeight));
-    sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; opacity: ${trying ? 0 : 1}; }
+    sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / type}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; opacity: ${trying ? 0 : 1}; }
       .${target} .stElementContainer { overflow: visible; }
       .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; margin-bottom: ${below}px; }
       .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
@@ -81,8 +83,8 @@ function fitting(sheet, target, signal) {
   const fill = async (element, stale) => {
     const room = roomFor(), all = [];
     trying = !shown;
-    for (const share of SHARES) {
-      all.push(await tried(element, room, (room[0] * share) / TYPE));
+    for (const share of narrow ? [1] : SHARES) {
+      all.push(await tried(element, room, (room[0] * share) / type));
       if (stale()) return; // the window was resized: the measurements so far are invalid
     }
     let best = all.reduce((a, b) => (b.worth > a.worth ? b : a));

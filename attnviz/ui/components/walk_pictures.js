@@ -71,7 +71,7 @@ function colourOf(view, p) {
 function paintBars(view, shown) {
   const canvas = view.bars, ratio = ratioOf(view), n = shown.bars.length;
   if (!n) return;
-  const width = Math.min(view.main.clientWidth, 26 * n), height = 90, top = Math.max(...shown.bars.map(Math.abs)) || 1;
+  const width = Math.min(canvas.parentElement.clientWidth - 24, 26 * n), height = 90, top = Math.max(...shown.bars.map(Math.abs)) || 1;
   Object.assign(canvas, { width: width * ratio, height: height * ratio });
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   const pen = canvas.getContext("2d"), p = view.d.pictures[shown.picture], ramps = view.d.ramps[view.dark ? "dark" : "light"].at(p.hue);

@@ -135,6 +135,8 @@ def _verdict(verdict: own_code.Verdict) -> None:
         message = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
         if verdict.mistaken:
             message += f" **Your output equals AttnViz's {escaped(verdict.mistaken.explanation)}.**"
+        elif verdict.pattern:
+            message += f" {escaped(verdict.pattern)}"
         st.error(message, icon=":material/cancel:")
         if verdict.mistaken and verdict.mistaken.mistake:
             address = f"mistakes?mistake={verdict.mistaken.mistake}"
