@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
+from attnviz.compute.lessons import lessons
 from attnviz.equations import aligned
+from attnviz.mistakes import load_mistake
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, Question, question_set, score_card
 from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer
 from attnviz.practice.drills.sets import GAPS, LARGEST_FILE, Tally
 from attnviz.practice.task import CHECK, Task
 from attnviz.practice.tasks import TASKS
-from attnviz.session.pages import PAGES
+from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import PRESETS, Settings
 
 __all__ = [
@@ -146,20 +148,34 @@ def legend(question: Question) -> str:
 
 
 def where(question: Question) -> tuple[str, str]:
-    """Return where to see the answer: the name of the page and its tab, and the address."""
+    """Return where to see the answer: the name of the page and of its tab or mistake, and the address."""
     path, link = question.link
     page = PAGES[path]
-    tab = page.tabs.get(link.get("tab", ""), "")
-    return f"{page.name}: {tab}" if tab else page.name, f"{path or '.'}?{urlencode(link)}" if link else path
+    shown = load_mistake(link["mistake"]).title if "mistake" in link else page.tabs.get(link.get("tab", ""), "")
+    return f"{page.name}: {shown}" if shown else page.name, f"{path or '.'}?{urlencode(link)}" if link else path
+
+
+def lessons_on(question: Question) -> list[tuple[str, str]]:
+    """Return the first lesson with a step on the page and tab, or mistake, of a question: name, address; or none."""
+
+    def place(page: Page, link: Mapping[str, str]) -> tuple[str, str, str]:
+        return page.path, page.open_tab(link.get("tab", "")), link.get("mistake", "")
+
+    path, link = question.link
+    return [
+        (f"Lesson “{lesson.title}”", f".?lesson={lesson.name}")
+        for lesson in lessons()[0].values()
+        if place(PAGES[path], link) in [place(step.page, step.link) for step in lesson.steps]
+    ][:1]
 
 
 def pages_to_review(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return for each subject with a wrong answer its name and the pages that show its missed questions."""
+    """Return for each subject with a wrong answer its name, and the pages and lessons on its missed questions."""
     found: dict[str, dict[str, str]] = {}
     for question, grade in zip(attempt.questions, attempt.grades(), strict=True):
         if not grade.right:
-            name, address = where(question)
-            found.setdefault(question.subject, {}).setdefault(name, address)
+            for name, address in (where(question), *lessons_on(question)):
+                found.setdefault(question.subject, {}).setdefault(name, address)
     return [(SUBJECTS[subject], list(found[subject].items())) for subject in SUBJECTS if subject in found]
 
 

@@ -299,7 +299,7 @@ def _score_card(attempt: Attempt) -> None:
         st.markdown("**To look at again**")
         st.markdown(
             "\n".join(
-                f"- {subject}: {', '.join(f'[{name}]({address})' for name, address in places)}"
+                f"- {subject}: {', '.join(f'[{escaped(name)}]({address})' for name, address in places)}"
                 for subject, places in again
             )
         )
