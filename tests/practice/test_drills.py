@@ -336,7 +336,7 @@ def test_the_output_over_two_tiles_is_that_of_torchs_kernel_over_all_keys():
     """A tile of two keys, one with the maximum score and the value 0, has l = 1 + exp(s − m) and o = exp(s − m) · v."""
     for seed in range(40):
         question = make("merge_of_two_tiles", seed)
-        text = question.text.replace("−", "-")
+        text = question.text.translate(str.maketrans("₁₂−", "12-"))
         largest, sums, outs = (
             [float(x) for x in re.findall(rf"{name}[12] = (-?\d+(?:\.\d+)?)", text)] for name in "mlo"
         )

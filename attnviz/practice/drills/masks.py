@@ -256,51 +256,62 @@ def softmax_of_nothing(rng: random.Random) -> Question:
     )
 
 
+def _two_tiles(rng: random.Random) -> list[tuple[Value, Value, Value]]:
+    """Draw the running values of two tiles of keys: maximum score, sum of exponentials, weighted sum of values."""
+    while True:  # until the tiles' own outputs differ: else it does not matter how they are rescaled
+        largest = rng.sample(range(-1, 4), 2)
+        sums, outputs = rng.sample((1.25, 1.5, 1.75, 2.0), 2), rng.sample([x / 2 for x in range(1, 10)], 2)
+        if abs(largest[0] - largest[1]) < 3 and abs(outputs[0] / sums[0] - outputs[1] / sums[1]) > 0.8:
+            break
+    return [
+        (
+            Value(m, f"m{'₁₂'[i]}", f"maximum score of tile {i + 1}", tex=f"m_{i + 1}"),
+            Value(sum_, f"l{'₁₂'[i]}", f"sum of exponentials of tile {i + 1}", digits=2, tex=f"l_{i + 1}"),
+            Value(out, f"o{'₁₂'[i]}", f"weighted sum of values of tile {i + 1}", digits=1, tex=f"o_{i + 1}"),
+        )
+        for i, (m, sum_, out) in enumerate(zip(largest, sums, outputs, strict=True))
+    ]
+
+
+def _over_tiles(tiles: list[tuple[Value, Value, Value]]) -> float:
+    """Return the output over tiles of two keys with these running values, by the app's own softmax in tiles."""
+    scores = torch.tensor([s for m, n, _ in tiles for s in (m.value, m.value + math.log(n.value - 1))]).double()
+    values = torch.tensor([v for _, n, o in tiles for v in (o.value / n.value,) * 2]).double()
+    allowed = torch.ones(1, len(scores), dtype=torch.bool)
+    one = torch.ones(1, 1).double()
+    return float(tiled_attention(one, scores[:, None], values[:, None], allowed, block=2, scale=1.0))
+
+
 @kind("masks", 3)
 def merge_of_two_tiles(rng: random.Random) -> Question:
-    """Ask for the output over two tiles of keys, which the app's own softmax in tiles computes."""
-    while True:  # until the tiles' own outputs differ: else it does not matter how they are rescaled
-        m1, m2 = rng.sample(range(-1, 4), 2)
-        (l1, l2), (o1, o2) = rng.sample((1.25, 1.5, 1.75, 2.0), 2), rng.sample([x / 2 for x in range(1, 10)], 2)
-        if abs(m1 - m2) < 3 and abs(o1 / l1 - o2 / l2) > 0.8:
-            break
-    scores = torch.tensor([m1, m1 + math.log(l1 - 1), m2, m2 + math.log(l2 - 1)], dtype=torch.float64)[:, None]
-    values = torch.tensor([o1 / l1] * 2 + [o2 / l2] * 2, dtype=torch.float64)[:, None]
-    one = torch.ones(1, 1, dtype=torch.float64)
-    found = float(tiled_attention(one, scores, values, torch.ones(1, 4, dtype=torch.bool), 2, 1.0))
-    largest = max(m1, m2)
-    c1, c2 = math.exp(m1 - largest), math.exp(m2 - largest)  # factors of the two tiles
-
-    def letters(i: int, m: int, tile: float, out: float) -> tuple[Value, Value, Value]:
-        return (
-            Value(m, f"m{i}", f"maximum score of tile {i}"),
-            Value(tile, f"l{i}", f"sum of exponentials of tile {i}", digits=2),
-            Value(out, f"o{i}", f"weighted sum of values of tile {i}", digits=1),
-        )
-
-    (M1, L1, O1), (M2, L2, O2) = letters(1, m1, l1, o1), letters(2, m2, l2, o2)
-    m = Value(largest, "m", "maximum of both")
-    f1, f2 = function("exp", M1 - m), function("exp", M2 - m)
+    tiles = _two_tiles(rng)
+    (m1, l1, o1), (m2, l2, o2) = tiles
+    larger = function("max", m1, m2)
+    m = Value(larger.value, "m", "maximum of both")
+    f1, f2 = function("exp", m1 - m), function("exp", m2 - m)
+    given = [
+        ", ".join(f"{each.symbol} = {number_text(each.value, digits=each.digits)}" for each in tile) for tile in tiles
+    ]
     return Question(
-        "Softmax in tiles, as in FlashAttention, for one query and one dimension of the values. Tile 1: maximum score "
-        f"m1 = {number_text(m1)}, sum of exponentials l1 = {l1:.2f}, weighted sum of values o1 = {o1:.1f}, not yet "
-        f"divided by l1. Tile 2: m2 = {number_text(m2)}, l2 = {l2:.2f}, o2 = {o2:.1f}. What is the output over both?",
+        "Softmax in tiles, as in FlashAttention, for one query. Of a tile's keys, m is the maximum score, l the sum of "
+        "exp(score − m), and o that of exp(score − m) · value, in one dimension. "
+        f"Tile 1: {given[0]}. Tile 2: {given[1]}. What is the output over both tiles?",
         NumberAnswer(
-            found,
+            _over_tiles(tiles),
             tolerance=0.01,
             wrong=known(
                 ((o1 + o2) / (l1 + l2), "Rescale both tiles to the larger maximum before adding them."),
-                ((o1 * c1 + o2 * c2) / (l1 + l2), "The sums of exponentials are rescaled by the same factors."),
-                (o1 * c1 + o2 * c2, "Divide by the rescaled sum of exponentials."),
-                ((o1 * c2 + o2 * c1) / (l1 * c2 + l2 * c1), "You rescaled the tile with the larger maximum."),
+                ((o1 * f1 + o2 * f2) / (l1 + l2), "The sums of exponentials are rescaled by the same factors."),
+                (o1 * f1 + o2 * f2, "Divide by the rescaled sum of exponentials."),
+                ((o1 * f2 + o2 * f1) / (l1 * f2 + l2 * f1), "You rescaled the tile with the larger maximum."),
                 ((o1 / l1 + o2 / l2) / 2, "Each tile counts in proportion to its rescaled sum of exponentials."),
             ),
         ),
-        "Each tile's exponentials are relative to its own maximum: exp(m1 − m) and exp(m2 − m) make them relative to "
+        "Each tile's exponentials are relative to its own maximum: exp(m₁ − m) and exp(m₂ − m) make them relative to "
         "the larger one, m.",
         (
-            Equation(function("max", M1, M2), "m", meaning="maximum of both"),
-            Equation((O1 * f1 + O2 * f2) / (L1 * f1 + L2 * f2)),
+            Equation(larger, "m", meaning="maximum of both"),
+            Equation((o1 * f1 + o2 * f2) / (l1 * f1 + l2 * f2)),
         ),
         ("steps", {"tab": "tiles"}),
     )
