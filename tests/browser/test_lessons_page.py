@@ -107,6 +107,14 @@ def presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(page: Page,
     code = page.wait_for_function("window.copied").json_value()
     source = re.search(r'src="([^"]+)"', code)[1].replace("&amp;", "&")
     assert code.startswith("<iframe ") and "only=head-grid" in source and "embed=true" in source
+    width, height = (int(re.search(rf'{side}="(\d+)"', code)[1]) for side in ("width", "height"))
+    framed = page.context.new_page()
+    framed.set_viewport_size({"width": width, "height": height})
+    framed.goto(source)
+    settle(framed)
+    hidden = framed.get_by_test_id("stMain").evaluate("main => main.scrollHeight - main.clientHeight")
+    assert hidden <= 0 and height < 1000, "the code's frame holds the drawing"
+    framed.close()
     step = page.locator("button.step")
     expect(step).to_be_hidden()  # there is no folder of own lessons
     step.evaluate("button => { button.hidden = false; window.copied = ''; }")

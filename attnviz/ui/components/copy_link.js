@@ -1,12 +1,13 @@
 // Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
 // of the page.
-async function copy(text, status) {
+async function copy(write, status) {
   await settled();
+  const text = await write();
   try {
-    await navigator.clipboard.writeText(text());
+    await navigator.clipboard.writeText(text);
     status.textContent = "Copied";
   } catch {
-    status.textContent = text();
+    status.textContent = text;
   }
   setTimeout(() => (status.textContent = ""), 4000);
 }
@@ -29,15 +30,26 @@ function offer(choice, drawings, make) {
   choice.focus();
 }
 
-const LEFT_OUT = ["lesson", "lesson_step", "present"];
+const LEFT_OUT = ["lesson", "lesson_step", "present"], WIDTH = 800, AROUND = 48; // pixels; around an embedded drawing
 
-function embedCode(key) {
-  const url = new URL(window.location.href), name = document.attnvizSave.drawings.find((each) => each[1] === key)[2];
+async function embedCode(key) {
+  const url = new URL(window.location.href), [shown, , name] = document.attnvizSave.drawings.find((each) => each[1] === key);
+  const height = await heightAt(WIDTH - AROUND, document.querySelector(`.${shown}`));
   for (const each of LEFT_OUT) url.searchParams.delete(each);
   url.searchParams.set("embed", "true");
   url.searchParams.set("only", key);
   const address = url.href.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
-  return `<iframe src="${address}" title="AttnViz: ${name}" width="800" height="600" style="border: 0" allow="fullscreen"></iframe>`;
+  return `<iframe src="${address}" title="AttnViz: ${name}" width="${WIDTH}" height="${height + AROUND}" style="border: 0" allow="fullscreen"></iframe>`;
+}
+
+// The height in pixels of a drawing at this width: it is laid out so for a moment.
+async function heightAt(width, drawing) {
+  const before = drawing.getAttribute("style") ?? "";
+  drawing.style.cssText = `${before}; width: ${width}px !important; max-width: none !important`;
+  await new Promise((done) => setTimeout(done, 300));
+  const { height } = drawing.getBoundingClientRect();
+  drawing.setAttribute("style", before);
+  return Math.ceil(height);
 }
 
 // The view as a step of a lesson, to paste into its file; the sentence is an example.
