@@ -6,6 +6,7 @@ that showed them. The URL always contains the current settings; opening a URL re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -197,7 +198,7 @@ def take_link_lesson() -> bool:
 def file_name(part: str) -> str:
     """Return the download name for this part: page, part and model; as in `components/save.js`."""
     name = page().path.replace("_", "-") or "overview"
-    return f"attnviz-{name}-{part}-{current().model_name}"
+    return re.sub(r"[^\w-]", "", f"attnviz-{name}-{part}-{current().model}")
 
 
 # ---- parts

@@ -5,7 +5,9 @@ from dataclasses import fields
 import pytest
 
 from attnviz.session.examples import EXAMPLES
+from attnviz.session.pages import PAGES
 from attnviz.session.settings import Number, Settings
+from attnviz.ui import state
 from tests.ui.test_pages import opened
 from tests.walk import decode_little
 
@@ -47,3 +49,12 @@ def test_each_number_of_a_link_is_within_its_control(file, tab, needed, monkeypa
         shown = {name: value for name, value in boxes.items() if name in NUMBERS}
         settings = app.session_state["settings"]
         assert shown == {name: getattr(settings, name) for name in shown} != {}  # what is drawn is what is computed
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [("gqa-4", "attnviz-rope-loss-gqa-4"), ("a b/Own.Model", "attnviz-rope-loss-abOwnModel")]
+)
+def test_downloads_are_named_as_saved_pictures_are(monkeypatch, model, name):
+    monkeypatch.setattr(state, "current", lambda: Settings(model=model))
+    monkeypatch.setattr(state, "page", lambda: PAGES["rope"])
+    assert state.file_name("loss") == name  # by the rule of `fileName` in save.js

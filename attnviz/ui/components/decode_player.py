@@ -24,7 +24,7 @@ from attnviz.ui.components.packed_weights import STEPS, ramps
 
 HTML = """
 <div class="dp" role="group" aria-label="The text as the model writes it">
-  <p class="text" aria-label="The text; what the model wrote is underlined"></p>
+  <p class="text" dir="auto" aria-label="The text; what the model wrote is underlined"></p>
   <div class="tools">
     <button type="button" data-go="start" aria-label="To the start" title="To the start">|◀</button>
     <button type="button" data-go="back" aria-label="One token back">◀ back</button>
