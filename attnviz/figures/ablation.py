@@ -12,7 +12,7 @@ import numpy as np
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import shortened
 from attnviz.figures.numbers import signed
-from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
+from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, OUTLINE, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 from attnviz.phrases import count
 
@@ -41,10 +41,15 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
     figure.add_shape(
         type="rect", x0=head - 0.5, x1=head + 0.5, y0=layer - 0.5, y1=layer + 0.5, line={"color": NEUTRAL, "width": 2}
     )
+    figure.add_shape(type="rect", x0=-0.5, x1=H - 0.5, y0=-0.5, y1=L - 0.5, line={"color": FAINT}, layer="below")
     figure.update_layout(
-        xaxis={**BARE, "tickvals": list(range(H)), "ticktext": [f"H{h}" for h in range(H)], "side": "top"},
+        xaxis={
+            **BARE, "tickvals": list(range(H)), "ticktext": [f"H{h}" for h in range(H)], "range": [-0.5, H - 0.5],
+            "side": "top", "minor": _borders(H),
+        },
         yaxis={
             **BARE, "tickvals": list(range(L)), "ticktext": [f"L{i}" for i in range(L)], "range": [L - 0.5, -0.5],
+            "minor": _borders(L),
         },
     )  # fmt: skip
     helpful = int((effects > 0).sum())
@@ -73,6 +78,11 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
     )
 
 
+def _borders(n: int) -> dict:
+    """Return an axis's lines between n cells: a cell near zero is transparent."""
+    return {"tickmode": "array", "tickvals": [i - 0.5 for i in range(1, n)], "showgrid": True, "gridcolor": FAINT}
+
+
 def next_tokens(
     before: np.ndarray, after: np.ndarray, vocabulary: Sequence[str], label: str, query: int, next_id: int | None
 ) -> Drawing:
@@ -91,7 +101,7 @@ def next_tokens(
     for name, values, colour in (("all heads", before, FAINT), ("heads ablated", after, NEUTRAL)):
         figure.add_bar(
             y=np.arange(len(shown)), x=values[shown], name=name, orientation="h",
-            marker={"color": colour, "line": {"width": 0}}, hovertext=[token_text(n, 40) for n in names],
+            marker={"color": colour, "line": OUTLINE}, hovertext=[token_text(n, 40) for n in names],
             hovertemplate="%{hovertext}: %{x:.3f}<extra>" + name + "</extra>",
         )  # fmt: skip
     ticks = [

@@ -14,7 +14,7 @@ from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed, significant
 from attnviz.figures.phrases import meanings
-from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, base_figure, kind_style
+from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
 from attnviz.phrases import count, listed
 
@@ -123,8 +123,8 @@ def work(found: Compared) -> Drawing:
     for (name, each), colour in zip(ways.items(), (NEUTRAL, FAINT), strict=True):
         figure.add_bar(
             x=[value / scale for value, scale in zip(each, scales, strict=True)], y=list(WORK), orientation="h",
-            name=name, marker={"color": colour}, text=[f"{v:,}" for v in each], textposition="outside", textangle=0,
-            cliponaxis=False, hoverinfo="skip",
+            name=name, marker={"color": colour, "line": OUTLINE}, text=[f"{v:,}" for v in each],
+            textposition="outside", textangle=0, cliponaxis=False, hoverinfo="skip",
         )  # fmt: skip
     figure.update_layout(
         xaxis={**BARE, "range": [0, 1.6], "showticklabels": False},

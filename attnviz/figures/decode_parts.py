@@ -17,7 +17,7 @@ from attnviz.figures.decode import quartiles, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import signed
 from attnviz.figures.phrases import meanings
-from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, TABLE, TABLE_TEXT, base_figure
+from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 from attnviz.phrases import count, listed
 
@@ -99,8 +99,7 @@ def held(found: Sequence[Bounded]) -> Drawing:
     for name, positions, marker in (
         ("held", [each.held for each in found], {"color": PETROL}),
         ("dropped", dropped, {"color": FAINT, "pattern": {"shape": "/"}}),
-        ("not read", [range(len(each.losses), n) for each in found], {"color": "rgba(0, 0, 0, 0)",
-                                                                           "line": {"color": NEUTRAL, "width": 1}}),
+        ("not read", [range(len(each.losses), n) for each in found], {"color": "rgba(0, 0, 0, 0)", "line": OUTLINE}),
     ):  # fmt: skip
         runs = [(row, *run) for row in rows for run in _runs(positions[row])]
         figure.add_bar(
@@ -197,7 +196,7 @@ def blocks(found: Shared) -> Drawing:
     users = np.array([[found.users[b] for b in table] for table in found.tables], np.float32)
     figure = base_figure(70 + 44 * n_rows, showlegend=False)
     figure.add_heatmap(
-        z=users, text=found.tables, texttemplate="%{text}", textfont={"color": TABLE_TEXT}, colorscale=TABLE, zmin=1,
+        z=users, text=found.tables, texttemplate="%{text}", textfont={"color": TEXT}, colorscale=TABLE, zmin=1,
         zmax=n_rows, xgap=3, ygap=8, showscale=False, hovertemplate="block %{text}, in %{z} tables<extra></extra>",
     )  # fmt: skip
     for row, table in enumerate(found.tables):
@@ -216,7 +215,7 @@ def blocks(found: Shared) -> Drawing:
         title=f"{count(n_rows, 'text')} use {count(used, 'block')}; without sharing they need {alone}",
         note="Each text has a block table, which lists the blocks of "
         f"{count(found.block_size, 'token')} that hold its keys and values. A number is a block of the pool; the "
-        f"darker, the more texts share it. {_copies(found)}",
+        f"stronger its colour, the more texts share it. {_copies(found)}",
         more="PagedAttention (arXiv 2309.06180). A text copies a shared block before it writes into it "
         f"(copy-on-write). The logits differ from those of a plain cache by at most {found.difference:.1e}.",
         alt=f"{n_rows} tables of {n_columns} blocks; {count(used, 'block')} of the pool in use, "

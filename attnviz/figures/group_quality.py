@@ -16,14 +16,14 @@ from attnviz.analysis.groups import Difference, paired_difference
 from attnviz.equations import Equation, Value
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, meanings
-from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, PETROL, TABLE_TEXT, base_figure, kind_style
+from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, ON_STRONG, PETROL, TEXT, base_figure, kind_style
 from attnviz.figures.token_maps import MAX_X_TICKS, few_ticks
 from attnviz.phrases import count
 
 Groups = Sequence[Sequence[int]]
 SPREAD = "Error bars: one standard error of the difference; a difference within two does not tell the models apart."
 INDEPENDENT = "The standard error is over the tokens, treated as independent."
-DARK_CELL = 0.8  # absolute cosine from which a cell is dark enough in either theme for a black number
+STRONG_CELL = 0.87  # absolute cosine from which black is read better than the page's text, in one theme or the other
 # anchored to the plot, plotly can draw a legend too low
 ABOVE = {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top"}
 NEAR = 1.4  # ratio of neighbouring ticks on a logarithmic axis below which labels overlap on a narrow screen
@@ -73,8 +73,8 @@ def similarity(
         hovertemplate="heads %{y} and %{x}: cosine %{z:.3f}<extra></extra>",
     )  # fmt: skip
     if n_heads <= 8:  # with more heads the numbers do not fit into the cells
-        for strong, colour in ((False, None), (True, TABLE_TEXT)):
-            figure.add_trace(_cell_numbers(cosine, (abs(cosine) >= DARK_CELL) == strong, colour))
+        for strong, colour in ((False, TEXT), (True, ON_STRONG)):
+            figure.add_trace(_cell_numbers(cosine, (abs(cosine) >= STRONG_CELL) == strong, colour))
     for group in groups:
         first, last = group[0] - 0.5, group[-1] + 0.5
         figure.add_shape(type="rect", x0=first, x1=last, y0=first, y1=last, line={"width": 3, "color": NEUTRAL})
@@ -290,8 +290,8 @@ def signed(d: Difference) -> str:
     return f"{d.mean:+z.2f}".replace("-", "−") + spread
 
 
-def _cell_numbers(values: NDArray, where: NDArray, colour: str | None) -> dict:
-    """Return a text trace with the numbers of these cells of a square map. colour: None for the page's text colour."""
+def _cell_numbers(values: NDArray, where: NDArray, colour: str) -> dict:
+    """Return a text trace with the numbers of these cells of a square map."""
     rows, columns = np.nonzero(where)
     text = [f"{value:z.2f}".replace("-", "−") for value in values[where]]
     return {

@@ -14,7 +14,7 @@ from attnviz.analysis.roles import BROAD, COLUMN, UNIFORM, Column, HeadScores, R
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.role_captions import Probes, role_label, role_text, text_sentence, text_title
-from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
+from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 from attnviz.phrases import count
 
@@ -26,8 +26,8 @@ STATISTICS = {  # field of HeadStatistics -> name, decimals, unit, note
     ),
     "distance": (
         "Mean distance", 1, " tokens",
-        "Distance from query to key on this text, weighted by attention; mean over the queries that may attend to at "
-        "least two keys.",
+        "Distance from query to key on this text in tokens, weighted by attention: 0 if each query attends only to "
+        "itself. Mean over the queries that may attend to at least two keys.",
     ),
     "first_token": (
         "On the first token", 2, " of the weight",
@@ -49,7 +49,7 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
     low, high = (np.unravel_index(at, values.shape) for at in (values.argmin(), values.argmax()))
     figure = base_figure(60 + 40 * L, showlegend=False, hovermode="closest")
     _add_cells(figure, values, f"{heading} %{{z:.{decimals}f}}{unit}", decimals)
-    line = {"color": NEUTRAL, "width": 2}
+    line = {"color": TEXT, "width": 2}
     figure.add_shape(type="rect", x0=head - 0.5, x1=head + 0.5, y0=layer - 0.5, y1=layer + 0.5, line=line)
     least, most, here = (f"{values[at]:.{decimals}f}" for at in (low, high, (layer, head)))
     title = _sinks(values) if name == "first_token" else f"{heading}: {least} to {most}{unit}"
@@ -70,11 +70,11 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
 
 def _sinks(first_token: np.ndarray) -> str:
     n = int((first_token > SINK).sum())
-    return f"{n} of {count(first_token.size, 'head')}: over half the weight on the first token"
+    return f"{n} of {count(first_token.size, 'head')}: over half on the first token"
 
 
 def _add_cells(figure: Chart, values: np.ndarray, hover: str, decimals: int) -> None:
-    """Add an L x H table; the numbers are a separate trace, since plotly picks the text colour inside a heat map."""
+    """Add an L x H table; the numbers are a separate trace: only some tables have them."""
     L, H = values.shape
     figure.add_heatmap(
         z=values.astype(np.float32), colorscale=TABLE, zmin=0, zmax=max(float(values.max()), 1e-6),
@@ -83,7 +83,7 @@ def _add_cells(figure: Chart, values: np.ndarray, hover: str, decimals: int) -> 
     if H <= 8:
         layers, heads = np.indices((L, H)).reshape(2, -1)
         text = [f"{value:.{decimals}f}" for value in values.ravel()]
-        font = {"size": 12, "color": TABLE_TEXT}
+        font = {"size": 12, "color": TEXT}
         figure.add_scatter(x=heads, y=layers, text=text, mode="text", textfont=font, hoverinfo="skip")
     ticks = {**BARE, "tickmode": "array", "tickfont": {"size": 11}}
     figure.update_layout(
@@ -128,7 +128,10 @@ def _share_bars(
     figure = base_figure(60 + 30 * len(names), showlegend=False, bargap=0.35)
     figure.add_bar(
         y=labels, x=values, orientation="h", hovertemplate="%{y}: %{x:.3f}<extra></extra>",
-        marker={"color": [coloured.get(name, FAINT) for name in names], "line": {"width": 0}},
+        marker={
+            "color": [coloured.get(name, FAINT) for name in names],
+            "line": OUTLINE | {"color": [coloured.get(name, NEUTRAL) for name in names]},
+        },
     )  # fmt: skip
     for name, at, symbol, size in (("chance", chance, "circle", 6), ("threshold", needed, "line-ns", 16)):
         figure.add_scatter(

@@ -15,7 +15,7 @@ from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import shortened
 from attnviz.figures.heads import MAX_CELLS, joined, map_height, matrix_table
 from attnviz.figures.numbers import DIGITS, printed
-from attnviz.figures.theme import BROWN, DIVERGING, FAINT, OF_SEVERAL, PETROL, base_figure
+from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, OF_SEVERAL, OUTLINE, PETROL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
     FIXED,
@@ -75,7 +75,10 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
     )  # fmt: skip
     figure.add_bar(
         x=np.arange(len(norms)), y=norms,
-        marker={"color": [colour if i == query else FAINT for i in range(len(norms))], "line": {"width": 0}},
+        marker={
+            "color": [colour if i == query else FAINT for i in range(len(norms))],
+            "line": OUTLINE | {"color": [colour if i == query else NEUTRAL for i in range(len(norms))]},
+        },
         hovertext=[span_text(labels, i, i) for i in range(len(norms))],
         hovertemplate=f"%{{hovertext}}<br>norm %{{y:.{DIGITS}f}}<extra></extra>",
     )  # fmt: skip

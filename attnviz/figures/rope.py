@@ -15,7 +15,19 @@ from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import meanings
-from attnviz.figures.theme import BROWN, DIVERGING, FAINT, LABEL, NEUTRAL, PETROL, base_figure
+from attnviz.figures.theme import (
+    BROWN,
+    DARK_BROWN,
+    DARK_PETROL,
+    DIVERGING,
+    FAINT,
+    LABEL,
+    LIGHT_BROWN,
+    LIGHT_PETROL,
+    NEUTRAL,
+    OUTLINE,
+    base_figure,
+)
 from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
@@ -23,11 +35,11 @@ if TYPE_CHECKING:
 
 METHODS = {  # dash, symbol, colour; dash and symbol tell them apart without colour
     "none": ("solid", "circle", NEUTRAL),
-    "linear": ("dash", "square", BROWN),
+    "linear": ("dash", "square", DARK_BROWN),
     "NTK-aware": ("dot", "triangle-up", BROWN),
-    "dynamic NTK": ("dashdot", "triangle-down", BROWN),
-    "YaRN": ("solid", "diamond", PETROL),
-    "Llama 3": ("dash", "cross", PETROL),
+    "dynamic NTK": ("dashdot", "triangle-down", LIGHT_BROWN),
+    "YaRN": ("solid", "diamond", DARK_PETROL),
+    "Llama 3": ("dash", "cross", LIGHT_PETROL),
     "pasted": ("dot", "x", NEUTRAL),
 }
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
@@ -130,7 +142,7 @@ def _wavelength_bars(lengths: NDArray, n_tokens: int, context: int | None) -> Ch
     figure.add_bar(
         orientation="h", x=lengths, y=np.arange(n), text=numbers,
         textposition="outside" if named else "none", cliponaxis=False,
-        marker={"color": NEUTRAL, "opacity": np.where(inside, 1.0, 0.4)},
+        marker={"color": np.where(inside, NEUTRAL, FAINT).tolist(), "line": OUTLINE},
         hovertemplate="pair %{y}: %{text} tokens per turn<extra></extra>",
     )  # fmt: skip
     largest = max(lengths[-1], context or 1, n_tokens)

@@ -15,7 +15,7 @@ from attnviz.experiments.residual import Lens
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import meanings
-from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, SEQUENTIAL, TABLE, TABLE_TEXT, base_figure
+from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, PETROL, SEQUENTIAL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 from attnviz.phrases import count
 
@@ -61,12 +61,12 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
     figure = base_figure(90 + 30 * n_rows, showlegend=False, hovermode="closest")
     figure.add_heatmap(
         z=top.astype(np.float32), colorscale=TABLE, zmin=0, zmax=1, xgap=1, ygap=1, customdata=words,
-        text=words, texttemplate="%{text}", textfont={"size": 12, "color": TABLE_TEXT}, showscale=False,
+        text=words, texttemplate="%{text}", textfont={"size": 12, "color": TEXT}, showscale=False,
         hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
     )  # fmt: skip
     at = columns.index(query)
     figure.add_shape(
-        type="rect", x0=at - 0.5, x1=at + 0.5, y0=layer - 0.5, y1=layer + 0.5, line={"color": NEUTRAL, "width": 2}
+        type="rect", x0=at - 0.5, x1=at + 0.5, y0=layer - 0.5, y1=layer + 0.5, line={"color": TEXT, "width": 2}
     )
     figure.update_layout(
         xaxis={
@@ -225,8 +225,8 @@ def written(norms: np.ndarray, names: Sequence[str], query: int, label: str) -> 
         (f"token {query}", norms[:, query], NEUTRAL), ("mean of all tokens", norms.mean(1), FAINT)
     ):  # fmt: skip
         figure.add_bar(
-            x=values.astype(float), y=list(range(len(names))), orientation="h", name=name, marker={"color": colour},
-            hovertemplate="%{x:.2f}<extra></extra>",
+            x=values.astype(float), y=list(range(len(names))), orientation="h", name=name,
+            marker={"color": colour, "line": OUTLINE}, hovertemplate="%{x:.2f}<extra></extra>",
         )  # fmt: skip
     figure.update_layout(
         xaxis={"rangemode": "tozero", "showticklabels": True},

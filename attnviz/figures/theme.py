@@ -36,6 +36,7 @@ MASKED_RGBA = (128, 128, 128, 0.16)  # a masked cell: grey, which no weight has 
 MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
 NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
 FAINT = "rgba(128, 128, 128, 0.35)"  # excluded values, grid lines and guides
+OUTLINE = {"color": NEUTRAL, "width": 1}  # of a faint bar whose length is read
 RIGHT, WRONG = "#1a7f4b", "#a3281f"  # answers to the questions of Practice
 
 _KINDS = {  # muted, so that no type is mistaken for a KV head; lightness, chroma, hue, plotly marker, plotly dash
@@ -95,6 +96,11 @@ def _rgba(rgb: tuple[int, int, int], alpha: float) -> str:
     return f"rgba({rgb[0]}, {rgb[1]}, {rgb[2]}, {alpha:.4g})"
 
 
+def faded(colour: str, alpha: float) -> str:
+    """Return a "#rrggbb" colour with this opacity: for a mark whose outline keeps the full colour."""
+    return _rgba((int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:], 16)), alpha)
+
+
 def _check(kv_head: int, n_kv_heads: int) -> None:
     if not 0 <= kv_head < n_kv_heads:
         raise ValueError(f"kv_head must lie between 0 and {n_kv_heads - 1}, not {kv_head}")
@@ -131,10 +137,16 @@ def kv_scale(kv_head: int, n_kv_heads: int, ground: str | None = None, *, at: np
 
 _GREY = 125, 125, 125
 SEQUENTIAL = [[0.0, _rgba(_GREY, 0)], [1.0, _rgba(_GREY, 1)]]  # a quantity that belongs to no KV head
-TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells with numbers in them
+TABLE = [[0.0, _rgba(_GREY, 0.08)], [1.0, _rgba(_GREY, 0.6)]]  # cells with texts in them
+TEXT = "#000037"  # Streamlit puts its theme's text colour in its place; plotly's own text is lighter
+ON_STRONG = "#000000"  # a number in a cell of almost full colour
 _BROWN, _PETROL = (0.09, 65.0), (0.09, 215.0)  # chroma and OKLCH hue: brown and blue-green, muted
 _NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, *_BROWN), _bytes(MID_LIGHTNESS, *_PETROL)
 BROWN, PETROL = _hex(_NEGATIVE), _hex(_POSITIVE)  # two lines or marks that belong to no KV head
+_LOW, _HIGH = 0.505, 0.66  # lightness farthest apart among those that stand out on both pages
+DARK_BROWN, LIGHT_BROWN, DARK_PETROL, LIGHT_PETROL = (
+    _hex(_bytes(lightness, *hue)) for hue in (_BROWN, _PETROL) for lightness in (_LOW, _HIGH)
+)
 DIVERGING: list[list[Any]] = [  # the middle, zero, is transparent
     [0.0, _rgba(_NEGATIVE, 1)],
     [0.5, _rgba(_NEGATIVE, 0)],

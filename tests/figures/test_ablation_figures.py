@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from attnviz.figures.ablation import effect_map
+from attnviz.figures.ablation import effect_map, next_tokens
+from attnviz.figures.theme import FAINT, OUTLINE
 
 
 @pytest.mark.parametrize(
@@ -18,3 +19,17 @@ def test_the_title_names_the_ablation_that_raises_the_loss_most(row, before, tit
     drawing = effect_map(np.array([[1.9, 1.8, 1.7], row]), before, "zero", 0, 2)
     assert drawing.title == title and drawing.alt.startswith(f"A table of 2 layers and 3 heads. {title}. ")
     assert "later heads can make up for it" in drawing.note
+
+
+def test_cells_without_an_effect_have_borders_too():
+    figure = effect_map(np.full((2, 3), 1.9), 1.9, "zero", 0, 2).figure
+    assert list(figure.layout.xaxis.minor.tickvals) == [0.5, 1.5] and list(figure.layout.yaxis.minor.tickvals) == [0.5]
+    assert figure.layout.xaxis.minor.showgrid and figure.layout.xaxis.minor.gridcolor == FAINT
+    _, around = figure.layout.shapes
+    assert (around.x0, around.x1, around.y0, around.y1) == (-0.5, 2.5, -0.5, 1.5)
+
+
+def test_faint_bars_of_all_heads_are_outlined():
+    before, after = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.7, 0.1])
+    all_heads, ablated = next_tokens(before, after, list("abc"), "x", 0, None).chart.data
+    assert all_heads["marker"] == {"color": FAINT, "line": OUTLINE} and ablated["marker"]["color"] != FAINT

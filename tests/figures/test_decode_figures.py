@@ -23,6 +23,7 @@ from attnviz.decode.comparisons import (
 from attnviz.decode.writing import WrittenStep
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts
+from attnviz.figures.theme import FAINT, OUTLINE, TEXT
 
 
 def around(seconds: float) -> Spread:
@@ -77,6 +78,7 @@ def test_bars_of_one_unit_share_a_linear_scale_and_zero_is_printed() -> None:
     with_cache, without = drawing.chart.data
     assert drawing.title == "With a cache, a step computes 1 token instead of 117" and not drawing.formula
     assert drawing.chart.layout["xaxis"].get("type") != "log" and without["text"][2] == "0"
+    assert without["marker"] == {"color": FAINT, "line": OUTLINE}
     assert without["x"][0] / with_cache["x"][0] == pytest.approx(117)
     assert with_cache["x"][2] / with_cache["x"][1] == pytest.approx(
         found.with_cache.cache_bytes / found.with_cache.weight_bytes
@@ -251,7 +253,8 @@ def test_copied_blocks_are_marked(copied: dict[int, int], said: str) -> None:
     found = Shared(((0, 2), (0, 1)), (2, 1, 1), copied, ((), ()), 8, 8, 512, 0, 9, 512, 1e-6)
     drawing = decode_parts.blocks(found)
     assert said in drawing.note and len(drawing.chart.layout.get("shapes", ())) == len(copied)
-    assert drawing.chart.data[0]["text"][0][1] == 2
+    (cells,) = drawing.chart.data
+    assert cells["text"][0][1] == 2 and cells["textfont"]["color"] == TEXT
     assert drawing.chart.layout["xaxis"]["ticktext"] == ["tokens 0–7", "8–15"]
 
 

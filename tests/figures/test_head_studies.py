@@ -10,6 +10,7 @@ from attnviz.analysis.roles import BROAD, COLUMN, KEYED, NO_ROLE, UNIFORM, large
 from attnviz.config import ModelConfig
 from attnviz.figures.head_studies import STATISTICS, probe_scores, statistic_map, text_scores
 from attnviz.figures.role_captions import Probes
+from attnviz.figures.theme import NEUTRAL, TEXT
 
 L, H, T = 3, 5, 7
 ALLOWED = np.broadcast_to(np.tri(T, dtype=bool), (L, T, T))
@@ -31,6 +32,7 @@ def test_every_number_is_drawn_and_written(name):
     cells, texts = drawing.figure.data
     np.testing.assert_allclose(cells.z, values, atol=1e-6)
     written = np.zeros((L, H))
+    assert texts.textfont.color == TEXT  # the page's own, in either theme
     written[texts.y, texts.x] = [float(t) for t in texts.text]
     np.testing.assert_allclose(written, values, atol=0.051)
     *_, column = drawing.table.values()
@@ -43,13 +45,13 @@ def test_every_number_is_drawn_and_written(name):
 
 def test_sinks_are_counted():
     drawing = statistic_map(statistics(uniform_and_sinks(), ALLOWED), "first_token", 0, 0)
-    assert drawing.title.startswith("2 of 15 heads")
+    assert drawing.title == "2 of 15 heads: over half on the first token"
     assert drawing.alt.startswith(drawing.title) and re.search("the highest, [\\d.]+, layer 0, head 1;", drawing.alt)
 
 
 def test_the_selected_head_is_framed():
     (frame,) = statistic_map(statistics(uniform_and_sinks(), ALLOWED), "entropy", 2, 1).figure.layout.shapes
-    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, 1.5, 2.5)
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, 1.5, 2.5) and frame.line.color == TEXT
 
 
 def heads_of_every_kind() -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -76,6 +78,7 @@ def test_the_bars_are_the_scores_beside_chance_and_what_is_needed(head, name):
     assert list(chance.x) == [*(s.chance for s in scores.shares.values()), 1]
     assert list(needed.x) == [*(s.chance + 0.3 for s in scores.shares.values()), UNIFORM]
     assert list(written.text) == [f"{value:.2f}" for value in bars.x]
+    assert set(bars.marker.line.color) <= {NEUTRAL, "#123456"} and bars.marker.line.width == 1
     coloured = [y for y, c in zip(bars.y, bars.marker.color, strict=True) if c == "#123456"]
     assert coloured == {BROAD: ["normalised entropy"], NO_ROLE: []}.get(name, [name])
     numbers = [float(n) for n in re.findall(r"\d\.\d+", drawing.title)]

@@ -19,7 +19,7 @@ from attnviz.experiments.rope_equalities import (
     standard_scalings,
 )
 from attnviz.figures import rope, rope_scores
-from attnviz.figures.theme import kv_colour, kv_scale
+from attnviz.figures.theme import FAINT, NEUTRAL, kv_colour, kv_scale
 from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.ui.components.rope_clocks import pack
@@ -117,8 +117,14 @@ def test_wavelengths_count_the_pairs_that_turn():
     np.testing.assert_allclose(drawing.figure.data[0].x, lengths)
     np.testing.assert_allclose(drawing.table["tokens per turn"], lengths)
     assert drawing.title == "2 of 7 pairs complete a turn in this text, 3 in 256 tokens as in training"
-    assert list(drawing.figure.data[0].marker.opacity) == [1, 1, 0.4, 0.4, 0.4, 0.4, 0.4]
+    marker = drawing.figure.data[0].marker
+    assert list(marker.color) == [NEUTRAL] * 2 + [FAINT] * 5 and marker.line.color == NEUTRAL
     assert {shape.x0 for shape in drawing.figure.layout.shapes} == {24, 255}
+
+
+def test_every_built_in_method_has_a_colour_dash_and_symbol_of_its_own():
+    drawn = [style for name, style in rope.METHODS.items() if name != "pasted"]  # none and pasted are neutral
+    assert len({colour for *_, colour in drawn}) == len({symbol for _, symbol, _ in drawn}) == len(drawn)
 
 
 def test_wavelengths_without_a_training_context_mark_only_the_text():

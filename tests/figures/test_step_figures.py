@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from attnviz.experiments.residual import Lens, part_names
-from attnviz.figures.steps import attribution, lens_map, tile_row, tile_table, tiles_text, traffic
+from attnviz.figures.steps import attribution, lens_map, tile_row, tile_table, tiles_text, traffic, written
+from attnviz.figures.theme import FAINT, OUTLINE, TEXT
 from tests.arithmetic import check
 
 
@@ -66,7 +67,14 @@ def test_only_the_softmax_is_said_to_ignore_a_constant():
 )
 def test_a_prediction_of_the_last_layer_alone_is_not_said_to_stay(predicted, words):
     read = Lens(np.array([[0, token] for token in predicted]), np.full((4, 2), 0.5))
-    assert lens_map(read, list("uvwxyz"), list("ab"), 1, 3).title == words and len(words.split()) <= 12
+    drawing = lens_map(read, list("uvwxyz"), list("ab"), 1, 3)
+    assert drawing.title == words and len(words.split()) <= 12
+    assert drawing.chart.data[0]["textfont"]["color"] == drawing.chart.layout["shapes"][0]["line"]["color"] == TEXT
+
+
+def test_faint_bars_of_what_each_part_writes_are_outlined():
+    selected, mean = written(np.array([[3.0, 5.0], [7.0, 11.0]]), ["embedding", "attention 0"], 1, "a").chart.data
+    assert mean["marker"] == {"color": FAINT, "line": OUTLINE} and list(mean["x"]) == [4, 9]
 
 
 TILES = {"from key": [0, 2, 4], "up to key": [1, 3, 4], "maximum": [-math.inf, 1.5, 2.5],

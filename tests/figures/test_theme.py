@@ -3,18 +3,24 @@
 Run: .venv/bin/python -m pytest tests/figures/test_theme.py
 """
 
+import tomllib
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
+from streamlit.elements.lib.streamlit_plotly_theme import GRAY_90
 
 from attnviz.figures import theme
+from attnviz.figures.group_quality import STRONG_CELL
 from tests.together import together
 
 PAGES = {"light": (255, 255, 255), "dark": (14, 17, 23)}  # Streamlit's own two backgrounds
 THEMES = ("light", "dark")
+TEXTS = {"light": "#262730", "dark": "#fafafa"}  # what Streamlit 1.67.0 puts in the place of theme.TEXT
 KINDS = ("mha", "gqa", "mqa", "mla")
 MARKS = [theme.kv_colour(k, 8) for k in range(8)] + [theme.kind_style(k)["colour"] for k in KINDS] + [theme.NEUTRAL]
+MARKS += [theme.BROWN, theme.DARK_BROWN, theme.LIGHT_BROWN, theme.PETROL, theme.DARK_PETROL, theme.LIGHT_PETROL]
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009),
 # severity 1.0, applied to linear sRGB
 SIGHTS = {
@@ -61,10 +67,10 @@ def from_hex(colour: str) -> tuple[int, ...]:
     return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
 
 
-def on_page(colour: str, page: str) -> np.ndarray:
-    """Blend an "rgba(r, g, b, a)" with the page as the browser does."""
+def on_page(colour: str, page: str | tuple) -> np.ndarray:
+    """Blend an "rgba(r, g, b, a)" with the page, or with this colour, as the browser does."""
     *rgb, alpha = (float(part) for part in colour.removeprefix("rgba(").removesuffix(")").split(","))
-    return alpha * np.array(rgb) + (1 - alpha) * np.array(PAGES[page])
+    return alpha * np.array(rgb) + (1 - alpha) * np.array(PAGES.get(page, page))
 
 
 def test_known_colours():
@@ -133,6 +139,40 @@ def test_marks_stand_out_on_both_pages(page):
         assert contrast(from_hex(mark), PAGES[page]) > 3  # WCAG 1.4.11 for graphics
 
 
+@together("sight", SIGHTS)
+def test_two_shades_of_brown_and_of_petrol_are_told_apart_with_every_kind_of_sight(sight):
+    pairs = [(theme.DARK_BROWN, theme.LIGHT_BROWN), (theme.DARK_PETROL, theme.LIGHT_PETROL)]
+    assert min(np.linalg.norm(seen(from_hex(a), sight) - seen(from_hex(b), sight)) for a, b in pairs) > 0.12
+
+
+@pytest.mark.parametrize("page", THEMES)
+def test_a_faint_bar_stands_out_by_its_outline_only(page):
+    assert (
+        contrast(from_hex(theme.OUTLINE["color"]), PAGES[page]) > 3 > contrast(on_page(theme.FAINT, page), PAGES[page])
+    )
+    faint = theme.faded("#102a43", 0.4)
+    assert on_page(faint, page) == pytest.approx(0.4 * np.array([16, 42, 67]) + 0.6 * np.array(PAGES[page]), abs=1e-9)
+
+
+@pytest.mark.parametrize("page", THEMES)
+def test_texts_in_the_cells_of_a_table_are_readable(page):
+    """On the background of the app's own themes."""
+    config = tomllib.loads((Path(__file__).parents[2] / ".streamlit/config.toml").read_text("utf-8"))["theme"][page]
+    ground, text = from_hex(config["backgroundColor"]), from_hex(TEXTS[page])
+    least, most = (on_page(colour, ground) for _, colour in theme.TABLE)
+    for share in np.linspace(0, 1, 50):  # blending is linear in the encoded values
+        assert contrast(least + share * (most - least), text) > 4.5
+    assert 1.05 < contrast(least, ground) < 2 < contrast(most, ground)
+
+
+@pytest.mark.parametrize("page", THEMES)
+def test_numbers_in_the_map_of_cosines_are_readable_at_any_strength(page):
+    for _, colour in (theme.DIVERGING[0], theme.DIVERGING[-1]):
+        for share in np.linspace(0, 1, 101):
+            cell = on_page(colour.replace(", 1)", f", {share})"), page)
+            assert contrast(cell, from_hex(theme.ON_STRONG if share >= STRONG_CELL else TEXTS[page])) > 4.1
+
+
 def test_kinds_are_not_taken_for_kv_heads():
     styles = [theme.kind_style(kind) for kind in KINDS]
     assert len({s["symbol"] for s in styles}) == len({s["dash"] for s in styles}) == len(KINDS)
@@ -172,6 +212,7 @@ def test_masked_is_grey_and_visible(page):
 def test_no_colour_is_one_of_streamlits_placeholders():
     """Streamlit swaps the literal colours #000001 to #000040 in a figure for its theme's."""
     assert not [colour for colour in MARKS if colour.startswith("#0000")]
+    assert theme.TEXT == GRAY_90  # the one that is meant to be swapped
 
 
 def test_the_base_figure_takes_a_layout():

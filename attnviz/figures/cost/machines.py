@@ -14,7 +14,7 @@ from attnviz.figures.cost.formulas import intensity_equations, rate_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import meanings
-from attnviz.figures.theme import FAINT, NEUTRAL, PETROL, base_figure
+from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, PETROL, base_figure
 from attnviz.phrases import count, listed
 
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
@@ -185,7 +185,7 @@ def _machine_bars(
         orientation="h", x=rates, y=names, cliponaxis=False,
         text=[f" {rate_text(r)}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
         textposition="outside",
-        marker={"color": [PETROL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
+        marker={"color": [PETROL if fit else FAINT for fit in fits], "line": OUTLINE},
         customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", _teraflops(a),
                      a.arithmetic] for a in ranked],
         hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
