@@ -35,7 +35,7 @@ from attnviz.figures.cost.formulas import attention_equation
 from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, Line, _box, _mark, place, ranges, spread
 from attnviz.figures.cost.rates import rate_text
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.theme import kv_colour
+from attnviz.figures.theme import kind_style, kv_colour
 from attnviz.session.settings import Settings
 from tests.together import together
 
@@ -123,6 +123,18 @@ def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
     assert len(points) == len(PRESETS)
     for model in PRESETS.values():
         assert points[model.name] == (count_parameters(model).total, kv_cache_bytes(model, 1))
+
+
+def test_a_model_that_is_not_chosen_is_faint_inside_a_full_outline():
+    """Plotly would make all of them translucent, since their sizes differ."""
+    for trace in published().figure.data:
+        kind = kind_style(trace.name.lower())["colour"]
+        chosen = [width == 2 for width in trace.marker.line.width]
+        assert [colour == kind for colour in trace.marker.color] == chosen
+        assert trace.marker.line.color == kind and trace.marker.opacity == 1 and min(trace.marker.line.width) == 1
+    assert all(
+        set(trace.marker.color) == {kind_style(trace.name.lower())["colour"]} for trace in published(()).figure.data
+    )
 
 
 def numbers_in(text: str) -> list[int]:
@@ -270,6 +282,7 @@ def test_spread_keeps_order_and_distance(heights):
 def test_lines_over_the_context_bend_at_the_window_and_are_dotted_beyond_what_a_model_was_made_for():
     mistral = [t for t in drawings()["totals"].figure.data if t.name == "Mistral 7B v0.1"]
     assert [t.line.dash for t in mistral] == ["solid", "dot"]
+    assert [t.marker.symbol for t in mistral] == ["square", "square-open"] and mistral[1].marker.opacity is None
     assert (mistral[0].x[-1], mistral[1].x[0]) == (32_768, 32_768)
     assert mistral[0].y[-1] == mistral[1].y[-1] == 4096 * 131_072
 

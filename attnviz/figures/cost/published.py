@@ -27,7 +27,7 @@ from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, Spot, place, spread
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import bold, meanings
-from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
+from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, faded, kind_style
 from attnviz.phrases import listed
 
 CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
@@ -238,10 +238,10 @@ def _kind(models: Sequence[ModelConfig], kind: str, size: dict, cost: dict, chos
         "name": kind.upper(),
         "marker": {
             "symbol": style["symbol"],
-            "color": style["colour"],
+            "color": [style["colour"] if m in chosen or not chosen else faded(style["colour"], 0.4) for m in models],
             "size": [LARGE if m in chosen else SMALL for m in models],
-            "opacity": [1.0 if m in chosen or not chosen else 0.55 for m in models],
-            "line": {"width": [2 if m in chosen else 0 for m in models], "color": style["colour"]},
+            "line": {"width": [2 if m in chosen else 1 for m in models], "color": style["colour"]},
+            "opacity": 1,  # plotly's own, where sizes differ, is 0.7
         },
         "customdata": [[m.name, attention_name(m), f"{size[m]:,}", f"{cost[m]:,}", assumption(m)] for m in models],
         "hovertemplate": "<b>%{customdata[0]}</b>, %{customdata[1]}<br>%{customdata[2]} parameters<br>"
@@ -288,11 +288,11 @@ def _line(model: ModelConfig) -> list[dict]:
             "type": "scatter", "mode": "lines+markers", "name": short_name(model),
             "x": part, "y": [kv_cache_bytes(model, n) for n in part],
             "line": {"color": style["colour"], "dash": dash, "width": 2},
-            "marker": {"symbol": style["symbol"], "size": 6, "opacity": opacity},
+            "marker": {"symbol": style["symbol"] + hollow, "size": 6},
             "customdata": [bytes_text(kv_cache_bytes(model, n)) for n in part], "hovertemplate": "%{customdata}",
             "hoverinfo": None if dash == "solid" else "skip",
         }
-        for part, dash, opacity in zip(parts, ("solid", "dot"), (1, 0.4), strict=True)
+        for part, dash, hollow in zip(parts, ("solid", "dot"), ("", "-open"), strict=True)
         if len(part) > 1
     ]  # fmt: skip
 

@@ -25,7 +25,12 @@ function panel(p) {
 function draw(picture, p) {
   const svg = add(picture, "svg", { viewBox: `0 0 ${p.width} ${p.height}`, preserveAspectRatio: "none" });
   for (const [x, y, width, height, fill, opacity, description] of p.rects)
-    add(add(svg, "rect", { x, y, width, height, fill, opacity }), "title", {}, description);
+    add(add(svg, "rect", { x, y, width, height, style: look(fill, opacity) }), "title", {}, description);
+}
+
+// A faint rectangle has its full colour at the edge, which alone stands out from the page.
+function look(colour, opacity) {
+  return opacity < 1 ? `fill: color-mix(in srgb, ${colour} ${100 * opacity}%, transparent); stroke: ${colour}` : `fill: ${colour}`;
 }
 
 function label(p, [x, y, where, text, below]) {
