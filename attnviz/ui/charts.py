@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Any
 
 import streamlit as st
@@ -14,6 +16,7 @@ from attnviz.figures.drawing import Caption, Drawing
 from attnviz.figures.margins import with_room
 from attnviz.ui import state
 from attnviz.ui.components.save_picture import save_picture
+from attnviz.ui.qr_code import address
 
 # Of plotly's buttons only the one that Streamlit adds is shown: it opens the chart full-screen.
 UNUSED = ["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "resetScale2d"]
@@ -70,6 +73,7 @@ def formula(drawing: Drawing | Caption) -> None:
 
 def _numbers(drawing: Drawing, key: str) -> None:
     name, n_rows = state.file_name(key), len(next(iter(drawing.table.values())))
+    link = address(st.context.url or "", state.current())
     if drawing.more:  # as text too: for print, and for a screen reader, to which the note's help is a button
         st.caption(drawing.more)
     st.dataframe(
@@ -78,7 +82,7 @@ def _numbers(drawing: Drawing, key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         save_picture(f"chart-{key}")
         st.download_button(
-            "HTML", lambda: _html(drawing), f"{name}.html", "text/html", key=f"html-{key}", on_click="ignore"
+            "HTML", lambda: as_html(drawing, link), f"{name}.html", "text/html", key=f"html-{key}", on_click="ignore"
         )
         st.download_button(
             "CSV", lambda: as_csv(drawing.table, drawing.missing), f"{name}.csv", "text/csv", key=f"csv-{key}",
@@ -86,9 +90,22 @@ def _numbers(drawing: Drawing, key: str) -> None:
         )  # fmt: skip
 
 
-def _html(drawing: Drawing) -> str:
-    """Return a standalone HTML page that works offline: plotly's script is embedded."""
-    return drawing.figure.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False})
+def as_html(drawing: Drawing, link: str) -> str:
+    """Return a standalone HTML page that works offline: title, note, chart with plotly's script, link to the view."""
+    title, note, below = (escape(_plain(text)) for text in (drawing.title, drawing.note, drawing.below))
+    url = escape(link)
+    figure = with_room(drawing.chart).figure()
+    chart = figure.to_html(include_plotlyjs=True, full_html=False, config={"displaylogo": False})
+    return (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<body style="font: 15px sans-serif">\n<h1 style="font-size: 1.2em">{title}</h1>\n<p>{note}</p>\n{chart}\n'
+        f'<p>{below}</p>\n<p><a href="{url}">{url}</a></p>\n</body>\n</html>\n'
+    )
+
+
+def _plain(markdown: str) -> str:
+    """Return a drawing's markdown as plain text: without escapes and emphasis."""
+    return re.sub(r"\\([!-/:-@\[-`{-~])|[*`]", r"\1", markdown)
 
 
 def as_csv(table: Mapping[str, Sequence], missing: str = "") -> str:
