@@ -58,7 +58,9 @@ def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Pa
     bars = page.locator(".st-key-compared")
     assert bars.bounding_box()["y"] < heights[0] and bars.locator("rect").count() == 5
     expect(bars.get_by_text("AttnViz toy GQA-4", exact=True)).to_be_visible()
-    looks = bars.locator("rect").evaluate_all("all => all.map(getComputedStyle).map(({ fill, stroke }) => [fill, stroke])")
+    looks = bars.locator("rect").evaluate_all(
+        "all => all.map((each) => getComputedStyle(each)).map(({ fill, stroke }) => [fill, stroke])"
+    )
     faint = [stroke != looks[2][1] for _, stroke in looks]  # within its context, a bar has the page's colour around it
     assert faint == [True, True, False, False, True] and ["/ 0.4" in fill for fill, _ in looks] == faint
     is_whole(page, "Published models", WIDE, "light")
