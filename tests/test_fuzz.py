@@ -181,6 +181,8 @@ def assert_comes_back_and_is_seen(text: str) -> None:
 @effort(max_examples=80, deadline=None)
 def test_markdown_finds_nothing_to_act_on_in_a_quoted_label(text):
     inside = quoted(text)[1:-1]
+    if (inside[:1], inside[-1:]) == ("\u2068", "\u2069") and len(inside) > len(text) + 1:
+        inside = inside[1:-1]  # it has letters written from right to left
     assert re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", inside) == text
     assert not re.search(r"(?<!\\)(?:\\\\)*[!-/:-@\[\]-`{-~]", inside)
 

@@ -117,9 +117,9 @@ def blocks_of_a_paged_cache(rng: random.Random) -> Question:
     for sequence, n in zip(sequences, lengths, strict=True):
         sequence.cache[0].append(torch.zeros(1, n, 1))
     tokens = [Value(n, f"n{i}", f"tokens of sequence {i}") for i, n in enumerate(lengths, 1)]
-    b = Value(size, "b", "slots per block")
-    blocks = Equation(total([function("ceil", n / b) for n in tokens]), "A", meaning="blocks allocated")
-    slots = Equation(b * Value(pool.n_used, "A", "blocks allocated") - total(tokens))
+    slots_each = Value(size, "s", "slots per block")
+    blocks = Equation(total([function("ceil", n / slots_each) for n in tokens]), "A", meaning="blocks allocated")
+    slots = Equation(slots_each * Value(pool.n_used, "A", "blocks allocated") - total(tokens))
     pooled, filled = math.ceil(sum(lengths) / size), sum(lengths)
     apart = "The sequences share no block: round up for each of them."
     of_blocks = known(

@@ -254,6 +254,6 @@ const saving = (() => {
     };
   }
 
-  return { component, write, sheet, heading, fileName, node };
+  return { component, write, sheet, heading, fileName, node, set };
 })();
 
