@@ -156,17 +156,20 @@ def where(question: Question) -> tuple[str, str]:
 
 
 def lessons_on(question: Question) -> list[tuple[str, str]]:
-    """Return the first lesson with a step on the page and tab, or mistake, of a question: name, address; or none."""
+    """Return the lesson on the page and tab, or mistake, of a question, as name and address; empty if there is none."""
 
     def place(page: Page, link: Mapping[str, str]) -> tuple[str, str, str]:
         return page.path, page.open_tab(link.get("tab", "")), link.get("mistake", "")
 
     path, link = question.link
-    return [
-        (f"Lesson “{lesson.title}”", f".?lesson={lesson.name}")
+    found = [
+        (len(step.link.items() - link.items()), lesson)  # settings that the question does not have
         for lesson in lessons()[0].values()
-        if place(PAGES[path], link) in [place(step.page, step.link) for step in lesson.steps]
-    ][:1]
+        for step in lesson.steps
+        if place(step.page, step.link) == place(PAGES[path], link)
+    ]
+    nearest = sorted(found, key=lambda each: each[0])[:1]
+    return [(f"Lesson “{lesson.title}”", f".?lesson={lesson.name}") for _, lesson in nearest]
 
 
 def pages_to_review(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -96,11 +96,12 @@ def test_a_wrong_order_and_the_right_one_are_shown_with_their_first_difference()
 
 
 def test_what_to_look_at_again_names_the_mistake_and_the_lesson():
-    names = ("softmax_of_nothing", "partner", "score_of_two_vectors", "kept_by_top_p")
+    names = ("softmax_of_nothing", "partner", "score_of_two_vectors", "kept_by_top_p", "scores")
     review = dict(compute.pages_to_review(Attempt(tuple(make(name, 1) for name in names), 0.0).stop()))
     assert review["Masks and softmax"][0] == ("Mistakes: A fully masked row", "mistakes?mistake=fully_masked_row")
     assert ("Lesson “From score to weight”", ".?lesson=score-to-weight") in review["Masks and softmax"]
     assert [name for name, _ in review["RoPE"]] == ["RoPE: Two layouts"]  # no lesson has a step there
+    assert review["Shapes"][1] == ("Lesson “How a token is made”", ".?lesson=next-token")  # not that on MLA
     assert review["Decoding and speed"][1] == ("Lesson “How a token is made”", ".?lesson=next-token")
 
 
