@@ -25,10 +25,11 @@ function update(view, bytes) {
   view.bytes = bytes;
   view.root.style.setProperty("--hue", d.mark);
   view.marks.textContent = d.marks;
-  if (!old || old.labels.join("\n") !== d.labels.join("\n")) lay(view);
+  const other = !old || old.labels.join("\n") !== d.labels.join("\n");
+  if (other) lay(view);
   view.at = undefined;
   show(view, d.query);
-  reveal(view);
+  if (other || old.query !== d.query) reveal(view); // it reads the layout, which is slow for a long text
   saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".strongest" }));
 }
 
