@@ -198,9 +198,8 @@ def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Seq
     as `context`, without a mask and without RoPE, since positions in two texts have no distance. Not for MLA.
     """
     record = Recording()
-    x, y = (
-        model.embed(checked(ids, model.config.vocab_size)) for ids in (token_ids, context_ids)
-    )  # (1, T, C), (1, S, C)
+    size = model.config.vocab_size
+    x, y = (model.embed(checked(ids, size)) for ids in (token_ids, context_ids))  # (1, T, C), (1, S, C)
     options = (model.attention_options(stream.shape[1]) for stream in (x, y))
     for block, of_x, of_y in zip(model.blocks, *options, strict=True):
         block.attn(block.attn_norm(x), context=block.attn_norm(y), record=record)
