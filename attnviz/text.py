@@ -1,14 +1,14 @@
 """Tokenizer with printable token labels: a byte-level BPE from the `tokenizers` library.
 
 Byte-level means that any Unicode text round-trips, and that a character outside the vocabulary is split into its UTF-8
-bytes. The labels reassemble such a character, so that no label is empty, invisible or half a character.
+bytes. The labels reassemble such a character, so that no label is empty, invisible or half a character. Which tokens
+form one character is decided in `characters.py`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import Any
 
 from tokenizers import Tokenizer as BPE
 
-# invisible characters in the categories of letters, symbols and marks: fillers, the joiner, variation selectors
-BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
+from attnviz.characters import Span, began, code_points, examples, printable, spans, unfinished
+
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 TOKENIZER_FILE = Path(__file__).parent / "checkpoints" / "tokenizer.json"
 
@@ -60,9 +60,43 @@ class Tokenizer:
         pieces: list[Any] = [self._bpe.id_to_token(i) for i in ids]  # None for an unknown id: TypeError below
         return [self._added.get(i) or self._piece_bytes(piece) for i, piece in zip(ids, pieces, strict=True)]
 
-    def name(self, token: int) -> str:
-        """Return the printable label of one token id, or "token 151900" for an id unknown to the tokenizer."""
-        return self.labels([token])[0] if self._bpe.id_to_token(token) is not None else f"token {token}"
+    def name(self, token: int, before: Sequence[int] = ()) -> str:
+        """Return the printable label of one token, or "token 151900" for an id unknown to the tokenizer.
+
+        before: the tokens that it follows, of which `unfinished` are enough. After the first two bytes of 床, byte 8A
+        is "床 3/3"; a byte that completes no character is named with one that it may become: "<0xE5> 儿…".
+        """
+        if self._bpe.id_to_token(token) is None:
+            return f"token {token}"
+        label = self.labels([*before, token])[-1]
+        some = examples(self._begun([*before, token]))
+        return f"{label} {some[0]}…" if some else label
+
+    def described(self, token: int, before: Sequence[int] = ()) -> str:
+        """Describe a token that completes no character: "begins 儿, 入, 八, … (U+5000–U+5FFF)"; "" for others."""
+        if self._bpe.id_to_token(token) is None or not (points := self._begun([*before, token])):
+            return ""
+        verb, block = "continues" if before else "begins", f"U+{points.start:04X}–U+{points.stop - 1:04X}"
+        some = ", ".join(examples(points))
+        return f"{verb} {some}, … ({block})" if some else f"{verb} {block}"
+
+    def _begun(self, ids: Sequence[int]) -> range:
+        """Return the code points of which the last of these tokens writes a part but not the end."""
+        return began(unfinished(b"".join(self.token_bytes([*ids]))))
+
+    def unfinished(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the tokens at the end whose bytes begin a character and do not complete it."""
+        ids = tuple(ids[-4:])  # UTF-8 needs at most four bytes
+        rest = len(unfinished(b"".join(self.token_bytes([*ids]))))
+        start = len(ids)
+        while rest > 0:
+            start -= 1
+            rest -= len(self.token_bytes([ids[start]])[0])
+        return ids[start:]
+
+    def spans(self, ids: Sequence[int]) -> list[Span]:
+        """Return which tokens together are one character as it is read: of 床 three, of a flag eight."""
+        return spans(self.token_bytes([*ids]))
 
     def characters(self, ids: list[int]) -> list[float]:
         """Count the characters in each token; one that is split over several tokens counts in proportion to bytes."""
@@ -80,14 +114,10 @@ class Tokenizer:
 
         A byte without the rest of its character is "<0xE5>", as in SentencePiece's vocabularies.
         """
-        pieces = self.token_bytes(ids)
-        labels, start = [], 0
-        while start < len(pieces):
-            stop = _end_of_character(pieces, start)
-            text = b"".join(pieces[start:stop]).decode("utf-8", "surrogateescape")  # byte E5 as U+DCE5
-            shown, parts = printable(text), stop - start
-            labels += [shown] if parts == 1 else [f"{shown} {i + 1}/{parts}" for i in range(parts)]
-            start = stop
+        labels = []
+        for start, stop, text in code_points(self.token_bytes(ids)):
+            shown, n = printable(text), stop - start
+            labels += [shown] if n == 1 else [f"{shown} {i + 1}/{n}" for i in range(n)]
         return labels
 
 
@@ -133,47 +163,15 @@ def _utf8_length(byte: int) -> int:
     return 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
 
 
-def _end_of_character(pieces: list[bytes], start: int) -> int:
-    """Return the smallest stop for which pieces[start:stop] is valid UTF-8; start + 1 if there is none."""
-    joined = b""
-    for stop in range(start + 1, min(start + 5, len(pieces) + 1)):  # UTF-8 needs at most four bytes
-        joined += pieces[stop - 1]
-        try:
-            joined.decode("utf-8")
-            return stop
-        except UnicodeDecodeError as error:
-            if error.reason != "unexpected end of data":
-                break
-    return start + 1
-
-
 def marks(labels: Sequence[str]) -> str:
     """Explain the marks that occur in labels; "" if there are none."""
     meanings = {
         r"·": "“·” is a space",
         r"⏎": "“⏎” ends a line",
         r"⇥": "“⇥” is a tab",
-        r" \d/\d$": "“2/3” is the second of three tokens that together are one character",
-        r"<0x[0-9A-F]{2}>": "“<0xE5>” is one byte of a character",
+        r" \d+/\d+$": "“2/3” is the second of three tokens that together are one character",
+        r"<0x[0-9A-F]{2}>$": "“<0xE5>” is one byte of a character",
+        r"<0x[0-9A-F]{2}> .…$": "“<0xE5> 儿…” is a byte that can begin 儿 and other characters",
     }
     found = [meaning for mark, meaning in meanings.items() if any(re.search(mark, label) for label in labels)]
     return f"{', '.join(found)}." if found else ""
-
-
-def printable(text: str) -> str:
-    """Make invisible characters visible: spaces as "·", line ends as "⏎", control characters as control pictures."""
-    return "".join(_printable_character(c) for c in text)
-
-
-def _printable_character(c: str) -> str:
-    named = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u00a0": "⍽"}
-    if c in named:
-        return named[c]
-    if 0xDC80 <= ord(c) <= 0xDCFF:
-        return f"<0x{ord(c) - 0xDC00:02X}>"
-    if ord(c) < 32:
-        return chr(0x2400 + ord(c))
-    category = unicodedata.category(c)
-    if c in BLANKS or category in ("Cc", "Cf", "Co", "Cn", "Zs", "Zl", "Zp"):  # zero-width, direction, unassigned …
-        return f"U+{ord(c):04X}"
-    return "◌" + c if category in ("Mn", "Me") else c  # a lone combining mark would attach to its neighbour

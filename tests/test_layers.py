@@ -1,5 +1,6 @@
 """Layer rules: direction of imports, pages without code, no paths of one machine.
 
+    characters -> text
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
     config -> cost -> {session, checkpoints}
@@ -30,10 +31,11 @@ NEXT_ON_THE_LEFT = {
     "checks": (),
     "facts": ("checks",),
     "phrases": (),
+    "characters": (),
     "config": ("facts", "phrases"),
     "equations": (),
     "modules": ("config",),
-    "text": ("modules",),
+    "text": ("modules", "characters"),
     "checkpoints": ("modules", "text", "cost"),
     "trace": ("checkpoints", "text"),
     "layerwise": ("trace",),
@@ -56,6 +58,7 @@ PACKAGES = {
     "checks": set(),
     "facts": set(),
     "phrases": set(),
+    "characters": {"tokenizers"},
     "config": set(),
     "equations": set(),
     "modules": {"torch", "numpy"},

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz.text import Tokenizer, marks, printable
+from attnviz.characters import printable
+from attnviz.text import Tokenizer, marks
 from tests.together import together
 
 TOKENIZER = Tokenizer()
@@ -105,3 +106,35 @@ def test_the_marks_that_occur_in_labels_are_explained():
     assert marks(["The", "·dog"]) == "“·” is a space."
     said = marks(["红 1/3", "红 2/3", "红 3/3", ".⏎", "·a"])
     assert said.startswith("“·” is a space, “⏎” ends a line, “2/3” is the second of three tokens")
+
+
+def token(piece: bytes) -> int:
+    return TOKENIZER.token_bytes(list(range(TOKENIZER.vocab_size))).index(piece)
+
+
+E5, BA, x8A = token(b"\xe5"), token(b"\xba"), token(b"\x8a")
+
+
+def test_a_byte_is_named_with_a_character_that_it_can_begin():
+    assert TOKENIZER.name(E5) == "<0xE5> 儿…"
+    assert TOKENIZER.described(E5) == "begins 儿, 入, 八, … (U+5000–U+5FFF)"
+    assert TOKENIZER.name(BA, [E5]) == "<0xBA> 序…"
+    assert TOKENIZER.described(BA, [E5]) == "continues 序, 庇, 床, … (U+5E80–U+5EBF)"
+
+
+def test_a_token_is_named_as_it_will_be_labelled_in_the_text():
+    assert TOKENIZER.name(x8A, [E5, BA]) == "床 3/3" and TOKENIZER.described(x8A, [E5, BA]) == ""
+    assert TOKENIZER.name(BA) == "<0xBA>" and TOKENIZER.described(BA) == ""  # no character begins with it
+    the = token(b" the")
+    assert TOKENIZER.name(the, [E5]) == "·the" and TOKENIZER.described(the, [E5]) == ""
+    assert TOKENIZER.described(10**6) == "" and TOKENIZER.described(token(b"\xcc")) == "begins U+0300–U+033F"
+
+
+def test_the_unfinished_tokens_are_those_of_the_last_character():
+    ids = TOKENIZER.encode("a床")
+    assert [len(TOKENIZER.unfinished(ids[:n])) for n in range(len(ids) + 1)] == [0, 0, 1, 2, 0]
+
+
+def test_what_a_byte_begins_is_explained():
+    assert marks(["<0xE5> 儿…"]) == "“<0xE5> 儿…” is a byte that can begin 儿 and other characters."
+    assert marks(["<0xBA>"]) == "“<0xE5>” is one byte of a character."

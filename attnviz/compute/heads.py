@@ -346,7 +346,8 @@ def two_texts_of(view: View) -> MapPair | None:
 def second_text_of(view: View) -> tuple[tuple[int, ...], list[str]]:
     """Return ids and labels of the second text's first MAX_COMPARED tokens."""
     other = view.but(text=view.settings.second_text)
-    return other.ids[:MAX_COMPARED], other.labels[:MAX_COMPARED]
+    n = other.first(MAX_COMPARED)
+    return other.ids[:n], other.labels[:n]
 
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:

@@ -68,14 +68,14 @@ def reason(view: View) -> str:
 
 def symptom_of(view: View) -> Symptom:
     """Run the correct and the mistaken version on the first MAX_TOKENS tokens. CannotOccur if `reason` is not empty."""
-    s, ids = view.settings, view.ids[:MAX_TOKENS]
+    s, ids = view.settings, view.ids[: view.first(MAX_TOKENS)]
     key = "mistake", s.mistake, models.weights_key(s), models.config_of(s), ids
     return models.computed_once(key, lambda: mistake_of(s).symptom(models.model_of(s), ids))
 
 
 def labels_of(view: View, symptom: Symptom) -> list[str]:
     """Return the labels of the maps' rows and columns, padding first."""
-    return ["padding"] * symptom.n_padding + view.labels[:MAX_TOKENS]
+    return ["padding"] * symptom.n_padding + view.labels[: view.first(MAX_TOKENS)]
 
 
 def where_it_occurs(settings: Settings) -> str | None:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from cachetools import LRUCache, TTLCache, cached
 from cachetools.keys import hashkey
 
+from attnviz.characters import Span, graphemes, whole
 from attnviz.checkpoints import CheckpointError, OpenError, hub, load_checkpoint, shipped_config
 from attnviz.checkpoints.opened import open_config, open_folder, open_tokenizer
 from attnviz.compute.byte_cache import ByteCache, Sized
@@ -80,17 +81,29 @@ def _cached_by_files(maxsize: int, model_of: Callable[..., str] = lambda model: 
     return cached(LRUCache(maxsize), key=lambda *args: hashkey(*args, files_of(model_of(*args))), lock=Lock())
 
 
+class Read(NamedTuple):
+    """A tokenized text: how long it is, and its first MAX_TOKENS tokens, cut at whole characters."""
+
+    n_tokens: int
+    ids: tuple[int, ...]
+    labels: tuple[str, ...]  # printable, one per token
+    spans: tuple[Span, ...]  # which of the tokens together are one character as it is read
+    n_characters: int
+
+
 @_cached_by_files(64, lambda text, model="own": model)
-def read(text: str, model: str = "own") -> tuple[int, tuple[int, ...], tuple[str, ...]]:
-    """Tokenize a text: the number of its tokens, then ids and printable labels of the first MAX_TOKENS."""
+def read(text: str, model: str = "own") -> Read:
+    """Tokenize a text with the tokenizer of this model."""
     reader = tokenizer_of(model)
     ids = reader.encode(text)
-    return len(ids), tuple(ids[:MAX_TOKENS]), tuple(reader.labels(ids)[:MAX_TOKENS])
+    found = reader.spans(ids)
+    shown, first = whole(found, MAX_TOKENS), [span for span in found if span.stop <= MAX_TOKENS]
+    return Read(len(ids), tuple(ids[:shown]), tuple(reader.labels(ids[:shown])), tuple(first), len(graphemes(text)))
 
 
 def long_text(settings: Settings) -> tuple[int, ...]:
     """Return the first MAX_TOKENS ids of LONG_TEXT, by the tokenizer of these settings."""
-    return read(LONG_TEXT, settings.tokenizer)[1]
+    return read(LONG_TEXT, settings.tokenizer).ids
 
 
 def tokenizer_of(model: str) -> Tokenizer:

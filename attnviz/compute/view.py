@@ -9,15 +9,19 @@ from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from attnviz.characters import Span, graphemes, whole
 from attnviz.config import ConfigError, ModelConfig
+from attnviz.phrases import count
 from attnviz.session.settings import MAX_CHARACTERS, MAX_QUOTED_CHARS, Settings
 
 if TYPE_CHECKING:
+    from attnviz.compute.models import Read
     from attnviz.modules import Transformer
     from attnviz.text import Tokenizer
     from attnviz.trace import Trace
 
 DEFAULTS = Settings()
+N_TAIL = 40  # characters quoted from the end of a text that was cut
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,24 @@ class View:
 
     @cached_property
     def ids(self) -> tuple[int, ...]:
-        """Token ids of the text, cut to max_tokens."""
-        return self._read[1][: self.max_tokens]
+        """Token ids of the text, cut to max_tokens at a whole character."""
+        return self._read.ids[: self.first(self.max_tokens)]
 
     @cached_property
     def labels(self) -> list[str]:
         """One printable label per token."""
-        return list(self._read[2][: self.max_tokens])
+        return list(self._read.labels[: self.first(self.max_tokens)])
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """Which tokens of the text together are one character: (start, stop, text), in order; each token is in one."""
+        found = [span for span in self._read.spans if span.stop <= len(self.ids)]
+        n = found[-1].stop if found else 0
+        return found + [Span(i, i + 1, self.labels[i]) for i in range(n, len(self.ids))]  # one too long to be whole
+
+    def first(self, most: int) -> int:
+        """Return the number of tokens, at most `most`, with which the text is cut at a whole character."""
+        return whole(self._read.spans, most)
 
     @property
     def n_padding(self) -> int:
@@ -72,10 +87,15 @@ class View:
     @cached_property
     def cut_notice(self) -> str | None:
         """A sentence on where a text that is too long was cut, or None."""
-        if self._read[0] <= self.max_tokens:
+        read, n = self._read, len(self.ids)
+        if read.n_tokens == n:
             return None
-        tail = self._tokenizer.decode(list(self.ids[-12:]))
-        cut = f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
+        shown = len(graphemes(self.shown_text))
+        tail = "".join(graphemes(self.shown_text)[-N_TAIL:]).strip()
+        cut = (
+            f"The text has {read.n_tokens:,} tokens; the first {n} are shown, which are {shown:,} of its "
+            f"{count(read.n_characters, 'character')}, up to “…{tail}”."
+        )
         if self.max_tokens == _models().MAX_TOKENS:
             return cut
         c, most = self.config, _models().MAX_TRACE_BYTES
@@ -191,7 +211,7 @@ class View:
         return [self.heads[name] for name in self.settings.pinned if name in self.heads]
 
     @property
-    def _read(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+    def _read(self) -> Read:
         return _models().read(self.settings.text[:MAX_CHARACTERS], self.settings.tokenizer)
 
     @property

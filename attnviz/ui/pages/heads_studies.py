@@ -111,7 +111,7 @@ def _mask_losses(offered: list[compute_heads.Mask], losses: list[float]) -> str:
 def family(view: View) -> None:
     """One layer on the same text under MHA, GQA, MQA and MLA; one hue is one KV head."""
     layer, head = view.layer_and_head
-    ids = view.ids[: compute_heads.MAX_COMPARED]
+    ids = view.ids[: view.first(compute_heads.MAX_COMPARED)]
     if view.config.n_layers > 1:
         state.control(
             st.segmented_control, "Layer", "layer", reruns=SELECTED, shown=layer,
@@ -253,7 +253,7 @@ def crossed(view: View) -> None:
     if problem := models.beyond_embeddings(context, key_labels, view.config.vocab_size):
         st.error(f"In the second text {escaped(problem)}; leave it out.")
         return
-    (layer, head), ids = view.layer_and_head, view.ids[: compute_heads.MAX_COMPARED]
+    (layer, head), ids = view.layer_and_head, view.ids[: view.first(compute_heads.MAX_COMPARED)]
     weights = compute_heads.crossed_of(view.settings, ids, context)  # (L, H, T, S)
     labels = view.labels[: len(ids)]
     allowed = np.ones(weights[:, 0].shape, bool)  # (L, T, S)

@@ -247,7 +247,7 @@ def _take_model(model: str) -> None:
 
 
 def _run(view: View, symptom: Symptom) -> None:
-    n = min(len(view.ids), compute_mistakes.MAX_TOKENS)
+    n = view.first(compute_mistakes.MAX_TOKENS)
     where = f"the first {n} of {len(view.ids)} tokens" if n < len(view.ids) else count(n, "token")
     st.markdown(f"## On your text: {where}, {view.settings.model_name}, {view.origin}")
     left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")

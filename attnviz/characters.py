@@ -1,0 +1,181 @@
+"""Characters as a reader sees them (grapheme clusters), the tokens that form one, and what their bytes can become.
+
+A byte-level tokenizer splits a rare character into its UTF-8 bytes: 床 is three tokens, a family emoji can be 25.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import NamedTuple
+
+from tokenizers import Regex
+from tokenizers.pre_tokenizers import Split
+
+# invisible characters in the categories of letters, symbols and marks: fillers, the joiner, variation selectors
+BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
+RAW_BYTE = re.compile("[\udc80-\udcff]")  # as errors="surrogateescape" decodes a byte without its character
+N_EXAMPLES = 3  # of the characters that a byte can begin
+BIG5_LEVEL_1 = b"\xa4\x40"  # the first ideograph; before it are symbols, and rare characters for units
+IDEOGRAPHS = frozenset(map(chr, range(0x4E00, 0xA000)))
+EMOJI = tuple(frozenset(map(chr, range(*block))) for block in ((0x1F300, 0x1F650), (0x1F900, 0x1FA00)))
+
+_CLUSTERS = Split(Regex(r"\r|\X"), "isolated")  # not "\r\n" as one: the two are tokens of their own
+
+
+class Span(NamedTuple):
+    """The tokens from `start` to `stop` that together are whole characters, and their text."""
+
+    start: int
+    stop: int
+    text: str
+
+
+def graphemes(text: str) -> list[str]:
+    """Split a text into the characters that a reader sees: "é" of two code points, a flag of two, a family of seven."""
+    if text.isascii():
+        return list(text)
+    safe = RAW_BYTE.sub("\0", text)  # a control character, like a lone byte, joins no neighbour
+    return [text[start:stop] for _, (start, stop) in _CLUSTERS.pre_tokenize_str(safe)]
+
+
+def spans(pieces: Sequence[bytes]) -> list[Span]:
+    """Return which tokens, given as bytes, form one character; most tokens are one or more whole characters alone."""
+    return _spans(pieces, graphemes(_decoded(pieces)))
+
+
+def code_points(pieces: Sequence[bytes]) -> list[Span]:
+    """Return which tokens form one code point: of "👩‍👩", each woman and the joiner between them."""
+    return _spans(pieces, list(_decoded(pieces)))
+
+
+def _decoded(pieces: Iterable[bytes]) -> str:
+    return b"".join(pieces).decode("utf-8", "surrogateescape")  # byte E5 alone as U+DCE5
+
+
+def _spans(pieces: Sequence[bytes], units: Sequence[str]) -> list[Span]:
+    """Return the shortest runs of tokens that end where one of these units of their text ends."""
+    units_before = {0: 0}  # bytes -> units that end there
+    for n, size in enumerate(accumulate(len(unit.encode("utf-8", "surrogateescape")) for unit in units), 1):
+        units_before[size] = n
+    found, start, n = [], 0, 0
+    for stop, size in enumerate(accumulate(map(len, pieces)), 1):
+        if size in units_before:
+            found.append(Span(start, stop, "".join(units[n : units_before[size]])))
+            start, n = stop, units_before[size]
+    return found
+
+
+def whole(found: Sequence[Span], most: int) -> int:
+    """Return the largest number of tokens, at most `most`, that ends with a whole character; `most` if there is none."""
+    return max((span.stop for span in found if span.stop <= most), default=most)
+
+
+def growing(pieces: Sequence[bytes], first: int = 0) -> list[Span]:
+    """Return for each token from `first` the character that it ends in the text up to it: what a writer has so far.
+
+    The third byte of 床 ends a span of three tokens; before it, each byte is a span of its own.
+    """
+    found, start = [], 0  # start: of the last whole character, which later tokens may extend
+    for stop in range(1, len(pieces) + 1):
+        last = spans(pieces[start:stop])
+        if stop > first:
+            found.append(Span(start + last[-1].start, stop, last[-1].text))
+        complete = [span for span in last if not RAW_BYTE.search(span.text)]
+        start += complete[-1].start if complete and complete[-1] == last[-1] else 0
+    return found
+
+
+# ---- characters on screen
+
+
+def printable(text: str) -> str:
+    """Make invisible characters visible: spaces as "·", line ends as "⏎", control characters as control pictures."""
+    shown, base = [], False  # base: whether a combining mark has a character of this text to attach to
+    for c in text:
+        mark = unicodedata.category(c) in ("Mn", "Me") and c not in BLANKS
+        shown.append(c if mark and base else printable_character(c))
+        base = shown[-1] == c and not c.isspace()
+    return "".join(shown)
+
+
+def readable(text: str) -> str:
+    """Return the text as it is read: spaces, line ends and joined emoji as such, what would be invisible written out."""
+    return "".join(c if c in " \n\t" or _is_visible(c[0]) else printable(c) for c in graphemes(text))
+
+
+def _is_visible(c: str) -> bool:
+    return printable_character(c) == c
+
+
+def printable_character(c: str) -> str:
+    """Return the character, or what is shown in its place."""
+    named = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u00a0": "⍽"}
+    if c in named:
+        return named[c]
+    if RAW_BYTE.match(c):
+        return f"<0x{ord(c) - 0xDC00:02X}>"
+    if ord(c) < 32:
+        return chr(0x2400 + ord(c))
+    category = unicodedata.category(c)
+    if c in BLANKS or category in ("Cc", "Cf", "Co", "Cn", "Cs", "Zs", "Zl", "Zp"):  # zero-width, direction …
+        return f"U+{ord(c):04X}"
+    return "◌" + c if category in ("Mn", "Me") else c  # a lone combining mark would attach to its neighbour
+
+
+# ---- bytes of a character that is not complete
+
+
+def unfinished(data: bytes) -> bytes:
+    """Return the bytes at the end that begin a character and do not complete it; b"" if there are none."""
+    for size in range(1, min(4, len(data) + 1)):
+        if began(data[-size:]):
+            return data[-size:]
+    return b""
+
+
+@cache
+def began(data: bytes) -> range:
+    """Return the code points that these bytes begin, such as U+5000 to U+5FFF for E5; an empty range for no character."""
+    if not data or not 0xC2 <= data[0] <= 0xF4 or any(not 0x80 <= b <= 0xBF for b in data[1:]):
+        return range(0)
+    length = 2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4
+    if len(data) >= length:
+        return range(0)
+    value = data[0] & (0x7F >> length)
+    for b in data[1:]:
+        value = value << 6 | b & 0x3F
+    bits = 6 * (length - len(data))
+    least = {2: 0x80, 3: 0x800, 4: 0x10000}[length]
+    return range(max(value << bits, least), min((value + 1) << bits, 0x110000))
+
+
+@cache
+def examples(points: range) -> tuple[str, ...]:
+    """Return a few characters of a range that a reader may know, or () if none of it can be shown.
+
+    Of ideographs those that Big5 lists first, which are common and have few strokes; otherwise letters of GB 2312,
+    symbols of Big5, emoji, or any letters, evenly spaced.
+    """
+    visible = [c for c in map(chr, points) if ord(c) < 0x20000 and _is_visible(c)]
+    letters = [c for c in visible if c.isalpha()]
+    listed = sorted((c for c in visible if _code(c, "big5")), key=lambda c: _code(c, "big5"))
+    kinds = (
+        [c for c in listed if c in IDEOGRAPHS and _code(c, "big5") >= BIG5_LEVEL_1][:N_EXAMPLES],
+        [c for c in letters if _code(c, "gb2312")],
+        listed[:N_EXAMPLES],
+        [c for c in visible if any(c in block for block in EMOJI)],
+        letters,
+        visible,
+    )
+    chosen: Sequence[str] = next(filter(None, kinds), ())
+    at = {(2 * i + 1) * len(chosen) // (2 * N_EXAMPLES): None for i in range(N_EXAMPLES)} if chosen else {}
+    return tuple(chosen[i] for i in at)
+
+
+def _code(c: str, charset: str) -> bytes:
+    """Return the bytes of a character in an East Asian character set; b"" where it is not in it."""
+    return c.encode(charset, "ignore")
