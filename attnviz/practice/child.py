@@ -55,7 +55,7 @@ def run_steps(steps: list[dict[str, Any]], tensors: Mapping[str, Tensor], names:
                 if step.get("keep"):
                     objects[step["keep"]] = result
                 if step.get("out"):
-                    outputs += _outputs(step["call"], result)
+                    outputs += outputs_of(step["call"], result)
     return outputs
 
 
@@ -89,7 +89,7 @@ def _property(owner: Any, name: str) -> Any:
     return value
 
 
-def _outputs(called: str, result: Any) -> list[Tensor]:
+def outputs_of(called: str, result: Any) -> list[Tensor]:
     """Return copies of the tensors that a call returned. Refused for anything else."""
     results = result if isinstance(result, tuple | list) else (result,)
     for each in results:

@@ -1,7 +1,8 @@
 """Run a learner's code on the shipped weights and recover the attention weights that it computes.
 
-The code returns outputs, not weights. So its values are replaced by rows of the identity: the output for query t is
-then the row of weights itself, head_dim keys at a time, however the code is written, loops and fused kernels included.
+The code returns outputs, not weights. So its inputs and projections are set such that the values are rows of the
+identity (channels.py): the output for query t is then the row of weights itself, head_dim keys at a time. The code gets
+parameters and arguments, as from the judge, and nothing in it is replaced: it may be written in any way.
 T tokens, C d_model, H query heads, K KV heads, D head_dim.
 """
 
@@ -16,7 +17,8 @@ from torch import Tensor, nn
 
 from attnviz.modules import Recording, Transformer
 from attnviz.modules.attention import attend
-from attnviz.practice.child import Refused, load_weights, lookup
+from attnviz.practice.channels import Channels
+from attnviz.practice.child import Refused, load_weights, lookup, outputs_of
 from attnviz.practice.task import Names
 
 # Kept beside the calls of each task, not on `Task`: the child process imports no right versions.
@@ -65,27 +67,31 @@ class Live:
     # ---- the call that is recorded line by line
 
     def call(self, task: str, names: Names) -> Call:
-        """Return the call of the task's class or function on the shipped weights."""
+        """Return the call of the task's class or function on the shipped weights, with copies of the tensors."""
         match task:
             case "attention":
                 q, k, v = self._by_head()
                 return Call(lambda: names["attention"](q, k, v))
             case "flash":
-                q, k, v = (each[0, self.head] for each in self._by_head())
+                q, k, v = (each[0, self.head].clone() for each in self._by_head())
                 return Call(lambda: names["flash_attention"](q, k, v, TILE))
             case "rope":
-                x = self.recorded.q_pre_rope
+                x = _copied(self.recorded.q_pre_rope)
                 return Call(lambda: names["rope"](x, torch.arange(self.T), self._theta))
             case "rms-norm":
-                return Call(lambda: names["rms_norm"](self.x, self.block.attn_norm.weight.detach()))
+                x, weight = _copied(self.x), _copied(self.block.attn_norm.weight)
+                return Call(lambda: names["rms_norm"](x, weight))
             case "swiglu":
-                gate, up, down = (p.detach() for p in self.block.ffn.parameters())
-                return Call(lambda: names["swiglu"](self.ffn_input, gate, up, down))
+                x, weights = _copied(self.ffn_input), map(_copied, self.block.ffn.parameters())
+                return Call(lambda: names["swiglu"](x, *weights))
             case "top-p":
-                return Call(lambda: names["top_p"](self.logits, 0.9))
+                logits = _copied(self.logits)
+                return Call(lambda: names["top_p"](logits, 0.9))
             case "cache":
-                return Call(lambda: self._decode(names, self._weights("attn.")))
-        module, x = self._module(task, names), self.x if task == "block" else self.normed
+                x, weights = _copied(self.normed), self._weights("attn.")
+                return Call(lambda: self._decode(names, x, weights))
+        x = _copied(self.x if task == "block" else self.normed)
+        module = self._module(task, names, self._weights("" if task == "block" else "attn."))
         return Call(lambda: module(x), module)
 
     # ---- attention maps
@@ -105,62 +111,91 @@ class Live:
 
     def _weights_on(self, task: str, names: Names, first: int) -> Tensor:
         """Return the weights on the keys from `first` on, one per value dimension: (n, T, width)."""
-        width = self._width(task)
-        values = torch.eye(self.T, self.T + width)[:, first : first + width]  # (T, width)
-        H = self.config.n_heads
+        width, H = self._width(task), self.config.n_heads
+        values = torch.eye(self.T, self.T + width, dtype=self.x.dtype)[:, first : first + width]  # (T, width)
         if task == "attention":
             q, k, _ = self._by_head()
-            return self._check_shape(names["attention"](q, k, values.expand(1, H, -1, -1)), (1, H, self.T, width))[0]
+            return self._only(names["attention"](q, k, values.repeat(1, H, 1, 1)), (1, H, self.T, width))[0]
         if task == "flash":
             q, k, _ = self._by_head()
-            out = names["flash_attention"](q[0, self.head], k[0, self.head], values, TILE)
-            return self._check_shape(out, (self.T, width))[None]
+            out = names["flash_attention"](q[0, self.head].clone(), k[0, self.head].clone(), values.contiguous(), TILE)
+            return self._only(out, (self.T, width))[None]
+        x, weights = self._telling_apart(task, first, width)
         if task == "cache":
-            weights = self._weights("attn.") | {"o_proj": torch.eye(self.config.d_model)}
-            weights["v_proj"] = _solve_weight(self.normed[0], values).repeat(self.config.n_kv_heads, 1)
-            return self._split(self._decode(names, weights))
-        module = self._module(task, names)
-        attention = module.attn if task == "block" else module
-        if task == "mla":
-            self._replace_latent_values(attention, values)
-        else:
-            attention.v_proj = _FixedValues(attention.v_proj, self.normed[0], values)
+            return self._split(self._decode(names, x.clone(), weights))
+        module = self._module(task, names, weights)
         if task == "self-attention":
-            return self._check_shape(module(self.normed), (1, self.T, width))
-        attention.o_proj.weight.copy_(torch.eye(self.config.d_model))
-        if task == "block":
-            module.ffn.down_proj.weight.zero_()
-            return self._split(module(self.x) - self.x)
-        return self._split(module(self.normed))
+            return self._only(module(x.clone()), (1, self.T, width))
+        out = self._split(module(x.clone()))
+        return out - self._split(x) if task == "block" else out
 
-    def _check_shape(self, out: Any, shape: tuple[int, ...]) -> Tensor:
-        if not isinstance(out, Tensor) or tuple(out.shape) != shape:
-            raise Refused(
-                f"The output is {tuple(getattr(out, 'shape', ())) or type(out).__name__} instead of a tensor of shape "
-                f"{shape}."
-            )
-        return out
+    def _telling_apart(self, task: str, first: int, width: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return an input (1, T, C) and the layer's weights, with the shipped scores and values that are rows of the
+        identity from key `first` on; the outputs of the heads are not mixed, and the feed-forward adds nothing."""
+        c, block = self.config, task == "block"
+        weights, prefix = self._weights("" if block else "attn."), "attn." if block else ""
+        norm = self.block.attn_norm
+        channels = Channels(self.x[0], norm.weight, norm.eps) if block else Channels(self.normed[0])
+        names = [f"{prefix}{name}.weight" for name in ("q_proj", "k_proj", "v_proj", "o_proj")]
+        q_proj, k_proj, v_proj, o_proj = names
+        weights[q_proj] = channels.ignoring(weights[q_proj])
+        if task == "mla":
+            self._read_latent(channels, weights, first, width)
+        else:
+            weights[k_proj] = channels.ignoring(weights[k_proj])
+            weights[v_proj] = channels.reading(first, width).repeat(c.n_kv_heads, 1)
+        weights[o_proj] = torch.eye(c.d_model, dtype=self.x.dtype)
+        if block:
+            weights["ffn.down_proj.weight"].zero_()
+        return channels.input[None], weights
+
+    def _read_latent(self, channels: Channels, weights: dict[str, Tensor], first: int, width: int) -> None:
+        """Give each token's latent a channel too, and read it as the value: rows of kv_a_proj and kv_b_proj."""
+        c, ours = self.config, self.block.attn
+        to_latent, to_rope_key = weights["kv_a_proj.weight"].split((c.kv_lora_rank, c.qk_rope_head_dim))
+        latent = ours.kv_a_proj(self.normed)[0, :, : c.kv_lora_rank]  # (T, R), before its norm
+        inner = Channels(latent, ours.kv_a_norm.weight, ours.kv_a_norm.eps)
+        added = (inner.input - latent).T @ channels.reading(0, self.T)  # (R, T) @ (T, C)
+        weights["kv_a_proj.weight"] = torch.cat(
+            (channels.ignoring(to_latent) + added, channels.ignoring(to_rope_key))
+        )  # (R + P, C)
+        heads = weights["kv_b_proj.weight"].unflatten(0, (c.n_heads, -1))  # (H, N + V, R)
+        keys = inner.ignoring(heads[:, : c.qk_nope_head_dim].flatten(0, 1)).unflatten(0, (c.n_heads, -1))  # (H, N, R)
+        values = inner.reading(first, width).expand(c.n_heads, -1, -1)  # (H, V, R)
+        weights["kv_b_proj.weight"] = torch.cat((keys, values), 1).flatten(0, 1)
+
+    def _only(self, result: Any, shape: tuple[int, ...]) -> Tensor:
+        """Return the one tensor that a call returned. Refused for anything else, and for another shape."""
+        found = outputs_of("The call", result)
+        if len(found) != 1:
+            raise Refused(f"The call returned {len(found)} tensors; the task asks for the output alone.")
+        if tuple(found[0].shape) != shape:
+            raise Refused(f"The output has shape {tuple(found[0].shape)} instead of {shape}.")
+        if not found[0].isfinite().all():
+            raise Refused("The output contains NaN or ∞, so no weights can be read from it.")
+        return found[0]
 
     def _split(self, out: Any) -> Tensor:
         """(1, T, H · D) -> (H, T, D)."""
-        heads = self._check_shape(out, (1, self.T, self.config.d_model))[0].unflatten(-1, (self.config.n_heads, -1))
+        heads = self._only(out, (1, self.T, self.config.d_model))[0].unflatten(-1, (self.config.n_heads, -1))
         return heads.transpose(0, 1)
 
     def _maps_of_rope(self, names: Names) -> Tensor:
         """Return the weights with the learner's rotation; scores, mask and softmax are ours."""
-        at = torch.arange(self.T)
-        q, k = (names["rope"](x, at, self._theta) for x in (self.recorded.q_pre_rope, self.recorded.k_pre_rope))
-        for found, given in ((q, self.recorded.q_pre_rope), (k, self.recorded.k_pre_rope)):
-            self._check_shape(found, tuple(given.shape))
+        before = self.recorded.q_pre_rope, self.recorded.k_pre_rope
+        q, k = (
+            self._only(names["rope"](_copied(x), torch.arange(self.T), self._theta), tuple(x.shape)).to(x.dtype)
+            for x in before
+        )
         return attend(q, k, self.recorded.v, self._causal()).weights[0]
 
     def _causal(self) -> Tensor:
         return torch.ones(self.T, self.T, dtype=torch.bool).tril()
 
     def _by_head(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return q, k, v (1, H, T, D) after RoPE, with keys and values repeated for each query head."""
+        """Return copies of q, k, v (1, H, T, D) after RoPE, with keys and values repeated for each query head."""
         k, v = (t.repeat_interleave(self.config.group_size, 1) for t in (self.recorded.k, self.recorded.v))
-        return self.recorded.q, k, v
+        return _copied(self.recorded.q), k, v
 
     # ---- the shipped weights
 
@@ -169,80 +204,44 @@ class Live:
         return float(self.config.rope_theta or 10_000.0)
 
     def _weights(self, prefix: str) -> dict[str, Tensor]:
-        """Return the layer's parameters with this name prefix, keyed by the rest of the name without ".weight"."""
-        found = {name: p.detach().clone() for name, p in self.block.named_parameters() if name.startswith(prefix)}
-        return {name.removeprefix(prefix).removesuffix(".weight"): p for name, p in found.items()}
+        """Return copies of the layer's parameters with this name prefix, keyed by the rest of the name."""
+        found = {name: p.detach().clone() for name, p in self.block.named_parameters()}
+        return {name.removeprefix(prefix): p for name, p in found.items() if name.startswith(prefix)}
 
-    def _module(self, task: str, names: Names) -> Any:
-        c, weights = self.config, self._weights("attn.")
+    def _module(self, task: str, names: Names, weights: dict[str, Tensor]) -> Any:
+        """Build the learner's module with the layer's weights, or with as many of them as the task has."""
+        c = self.config
         D, kv_head = c.head_dim, c.layer.kv_head_of[self.head]
+        many = {"d_model": c.d_model, "n_heads": c.n_heads}
         match task:
             case "self-attention":
-                rows = {"q_proj": self.head, "k_proj": kv_head, "v_proj": kv_head}
-                own = {f"{name}.weight": weights[name][D * i : D * (i + 1)] for name, i in rows.items()}
+                rows = {"q_proj.weight": self.head, "k_proj.weight": kv_head, "v_proj.weight": kv_head}
+                own = {name: weights[name][D * i : D * (i + 1)] for name, i in rows.items()}
                 return _build_module(names, "SelfAttention", own, d_in=c.d_model, d_out=D)
             case "mha":
-                for name in ("k_proj", "v_proj"):
+                for name in ("k_proj.weight", "v_proj.weight"):
                     heads = weights[name].unflatten(0, (c.n_kv_heads, D))
                     weights[name] = heads.repeat_interleave(c.group_size, 0).flatten(0, 1)
-                own = {f"{name}.weight": weight for name, weight in weights.items()}
-                return _build_module(names, "MultiHeadAttention", own, d_model=c.d_model, n_heads=c.n_heads)
+                return _build_module(names, "MultiHeadAttention", weights, **many)
             case "gqa":
-                own = {f"{name}.weight": weight for name, weight in weights.items()}
-                sizes = {"d_model": c.d_model, "n_heads": c.n_heads, "n_kv_heads": c.n_kv_heads}
-                return _build_module(names, "GroupedQueryAttention", own, **sizes)
+                return _build_module(names, "GroupedQueryAttention", weights, **many, n_kv_heads=c.n_kv_heads)
             case "block":
-                own = {f"{name}.weight": weight for name, weight in self._weights("").items()}
-                sizes = {"d_model": c.d_model, "n_heads": c.n_heads, "n_kv_heads": c.n_kv_heads, "d_ff": c.d_ff}
-                return _build_module(names, "Block", own, **sizes)
+                return _build_module(names, "Block", weights, **many, n_kv_heads=c.n_kv_heads, d_ff=c.d_ff)
             case "mla":
-                own = {f"{name}.weight": weight for name, weight in weights.items()}
-                sizes = {
-                    name: getattr(c, name)
-                    for name in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-                }
-                return _build_module(
-                    names, "MultiHeadLatentAttention", own, d_model=c.d_model, n_heads=c.n_heads, **sizes
-                )
+                own_sizes = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+                sizes = {name: getattr(c, name) for name in own_sizes}
+                return _build_module(names, "MultiHeadLatentAttention", weights, **many, **sizes)
         raise ValueError(f"Live.call and Live._module do not know the task {task!r}")
 
-    def _decode(self, names: Names, weights: Mapping[str, Tensor]) -> Any:
+    def _decode(self, names: Names, x: Tensor, weights: Mapping[str, Tensor]) -> Any:
         sizes = {"n_heads": self.config.n_heads, "n_kv_heads": self.config.n_kv_heads, "theta": self._theta}
-        own = {name: weights[name] for name in ("q_proj", "k_proj", "v_proj", "o_proj")}
-        return names["decode_step"](self.normed, names["Cache"](), **own, **sizes)
-
-    def _replace_latent_values(self, attention: Any, values: Tensor) -> None:
-        """Set each head's value rows of kv_b_proj so that the latents are mapped to `values`."""
-        c, weight = self.config, attention.kv_b_proj.weight
-        ours: Any = self.block.attn
-        latent = ours.kv_a_norm(ours.kv_a_proj(self.normed)[..., : c.kv_lora_rank])[0]  # (T, R)
-        rows = weight.view(c.n_heads, c.qk_nope_head_dim + c.v_head_dim, -1)
-        rows[:, c.qk_nope_head_dim :] = _solve_weight(latent, values)
+        own = {name: weights[f"{name}.weight"] for name in ("q_proj", "k_proj", "v_proj", "o_proj")}
+        return names["decode_step"](x, names["Cache"](), **own, **sizes)
 
 
-class _FixedValues(nn.Linear):
-    """A value projection that returns the given rows for every head, whatever its input.
-
-    Its weight is fitted so that it maps the text's x to the same rows, for code that reads the weight instead.
-    """
-
-    def __init__(self, like: Any, x: Tensor, values: Tensor) -> None:
-        super().__init__(like.in_features, like.out_features, bias=False)
-        copies = like.out_features // values.shape[1]
-        self.rows = values.repeat(1, copies)  # (T, K · D)
-        self.weight = nn.Parameter(torch.linalg.lstsq(x, self.rows, driver="gelsd").solution.T)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.rows.expand(*x.shape[:-1], -1)
-
-
-def _solve_weight(x: Tensor, values: Tensor) -> Tensor:
-    """Return the weight (width, C) of a linear layer that maps x (T, C) to `values` (T, width)."""
-    if torch.linalg.matrix_rank(x) < len(x):
-        raise Refused(
-            "Repeated tokens have identical inputs in layer 0, so their weights cannot be separated. Choose layer 1."
-        )
-    return torch.linalg.lstsq(x, values, driver="gelsd").solution.T
+def _copied(tensor: Tensor) -> Tensor:
+    """Return a contiguous copy, as the judge gives one: the code may take views of it, or change it in place."""
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def _build_module(names: Names, name: str, weights: Mapping[str, Tensor], **sizes: int) -> Any:

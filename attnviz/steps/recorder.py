@@ -387,7 +387,7 @@ class _Recorder(TorchFunctionMode):
 
     def _value(self, tensor: Tensor) -> Value:
         """Return the snapshot of the tensor's present version, copied on first use."""
-        key = id(tensor), tensor._version
+        key = id(tensor), _version(tensor)
         if key not in self._seen:
             self._alive.append(tensor)
             nbytes = tensor.numel() * tensor.element_size()
@@ -399,12 +399,21 @@ class _Recorder(TorchFunctionMode):
             elif self.nbytes + nbytes <= self._max_bytes:
                 self.nbytes += nbytes
                 with torch._C.DisableTorchFunction():
-                    array = tensor.detach().clone().numpy()
+                    copy = tensor.detach().clone()
+                    array = (copy.float() if copy.dtype is torch.bfloat16 else copy).numpy()  # which numpy lacks
                 array.flags.writeable = False
             value = Value(len(self.values), tuple(tensor.shape), array, self._weights.get(id(tensor), ""))
             self.values.append(value)
             self._seen[key] = value
         return self._seen[key]
+
+
+def _version(tensor: Tensor) -> int:
+    """Return what changes with each change in place: torch's counter, or a hash where an inference tensor has none."""
+    if not tensor.is_inference():
+        return tensor._version
+    with torch._C.DisableTorchFunction():
+        return hash(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
 def _values_in(given: Any) -> Iterator[Value]:

@@ -265,7 +265,9 @@ def _arithmetic_that_holds(operations: list[Operation], value: Value, index: tup
         how = arithmetic(operations, value, index)
     except Exception:  # noqa: BLE001, such as a product of vectors instead of matrices
         return None
-    if how is None or how.computed is None:
+    if how is None or any(len(at) != len(read.shape) for read, at in how.used):  # such as a sum over all axes
+        return None
+    if how.computed is None:
         return how
     same = math.isclose(how.computed, how.value, rel_tol=1e-3, abs_tol=1e-4)
     return how if same or (math.isnan(how.computed) and math.isnan(how.value)) else None

@@ -41,9 +41,9 @@ def test_the_maps_are_those_of_the_right_version(models, task, i):
     yours, ours = (given.maps(task, names) for names in (names_of(ANSWERS[task][i]), TASKS[task].right))
     n = 1 if task in OF_ONE_HEAD else 8
     assert yours.shape == ours.shape == (n, given.T, given.T)
-    torch.testing.assert_close(yours, ours, atol=2e-4, rtol=0)
-    torch.testing.assert_close(yours.sum(-1), torch.ones(n, given.T), atol=2e-3, rtol=0)
-    assert float(yours.triu(1).abs().max()) < 2e-4
+    torch.testing.assert_close(yours, ours, atol=2e-6, rtol=0)
+    torch.testing.assert_close(yours.sum(-1), torch.ones(n, given.T), atol=1e-5, rtol=0)
+    assert float(yours.triu(1).abs().max()) < 2e-6
 
 
 def test_each_task_that_reads_other_tokens_has_maps(models):
@@ -69,7 +69,7 @@ def reads_first_token(given: Live, task: str) -> bool:
 def test_with_rope_they_are_the_maps_of_the_trace(models, task):
     model, tokenizer = models[checkpoint_for(task, "gqa-4")]
     weights = trace(model, tokenizer.encode(TEXT)[: live(models, task).T]).weights[LAYER]
-    np.testing.assert_allclose(live(models, task).maps(task, names_of(ANSWERS[task][0])).numpy(), weights, atol=5e-4)
+    np.testing.assert_allclose(live(models, task).maps(task, names_of(ANSWERS[task][0])).numpy(), weights, atol=2e-5)
 
 
 def test_tiled_kv_heads_are_seen_in_the_heads_that_read_another_one(models):
@@ -95,12 +95,6 @@ def test_the_call_that_is_walked_gives_the_right_output(models, task):
     with torch.no_grad():
         yours, ours = (given.call(task, names).run() for names in (names_of(ANSWERS[task][0]), TASKS[task].right))
     torch.testing.assert_close(yours, ours, atol=1e-4, rtol=1e-3)
-
-
-def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(models):
-    assert live(models, "gqa", 0).maps("gqa", names_of(ANSWERS["gqa"][0])) is not None
-    with pytest.raises(Refused, match="layer 1"):
-        live(models, "cache", 0).maps("cache", names_of(ANSWERS["cache"][0]))
 
 
 @pytest.mark.parametrize(
