@@ -8,23 +8,28 @@ choose the file.
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
+from cachetools import LRUCache, cached, keys
 
 from attnviz.compute import models
 from attnviz.compute.view import View
-from attnviz.practice.judge import Verdict, judge, task_named_in
+from attnviz.practice.judge import Tick, Verdict, judge, task_named_in
 from attnviz.practice.live import MAX_TOKENS, OF_ONE_HEAD, WITHOUT_ROPE, checkpoint_for
 from attnviz.practice.on_shipped import OnShipped, run_on_shipped
+from attnviz.practice.task import LIMITS, SECONDS
 from attnviz.practice.tasks import TASKS
 from attnviz.session.settings import Settings
 
 __all__ = [
+    "LIMITS",
     "MAX_TOKENS",
     "OF_ONE_HEAD",
+    "SECONDS",
     "WITHOUT_ROPE",
     "ShippedRun",
     "Verdict",
@@ -61,14 +66,18 @@ def task_of(file: Path, otherwise: str) -> str:
     return named if named in TASKS else otherwise
 
 
-def verdict_of(file: Path, task: str) -> Verdict:
-    """Judge the file; cached until it is saved again."""
-    return _verdict(file, task, stamp_of(file))
+def verdict_of(file: Path, task: str, tick: Tick | None = None) -> Verdict:
+    """Judge the file; cached until it is saved again. tick: called while it runs."""
+    return _verdict(file, task, stamp_of(file), tick)
 
 
-@lru_cache(maxsize=4)
-def _verdict(file: Path, task: str, stamp: Stamp) -> Verdict:
-    return judge(file, TASKS[task])
+def _without_tick(*asked: Hashable) -> tuple:
+    return keys.hashkey(*asked[:-1])
+
+
+@cached(LRUCache(4), _without_tick, Lock())
+def _verdict(file: Path, task: str, stamp: Stamp, tick: Tick | None) -> Verdict:
+    return judge(file, TASKS[task], tick=tick)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +115,8 @@ def _drawn(weights: np.ndarray, masked: np.ndarray) -> list[list[float | None]]:
     ]
 
 
-def run_on_weights(view: View, file: Path, task: str) -> ShippedRun:
-    """Run the file on the shipped weights for the text; cached per saved version and selection."""
+def run_on_weights(view: View, file: Path, task: str, tick: Tick | None = None) -> ShippedRun:
+    """Run the file on the shipped weights for the text; cached per saved version and selection. tick: as above."""
     s = view.settings
     checkpoint = checkpoint_for(task, s.model)
     config = models.config_of(Settings(model=checkpoint))
@@ -115,13 +124,13 @@ def run_on_weights(view: View, file: Path, task: str) -> ShippedRun:
     query, key = (place if 0 <= place < n else n - 1 for place in (s.query, s.key))
     layer, head = min(s.layer, config.n_layers - 1), min(s.head, config.n_heads - 1)
     selected = layer, head, query, key, s.column, s.step
-    return _look(file, task, stamp_of(file), checkpoint, view.ids[:n], tuple(view.labels[:n]), selected)
+    return _look(file, task, stamp_of(file), checkpoint, view.ids[:n], tuple(view.labels[:n]), selected, tick)
 
 
-@lru_cache(maxsize=4)
+@cached(LRUCache(4), _without_tick, Lock())
 def _look(
     file: Path, task: str, stamp: Stamp, checkpoint: str, ids: tuple[int, ...], labels: tuple[str, ...],
-    selected: tuple[int, int, int, int, int, int],
+    selected: tuple[int, int, int, int, int, int], tick: Tick | None,
 ) -> ShippedRun:  # fmt: skip
     layer, head, query, key, column, at = selected
     ask = {
@@ -129,7 +138,7 @@ def _look(
         "query": query, "key": key, "column": column, "at": at,
     }  # fmt: skip
     model = models.model_of(Settings(model=checkpoint))
-    found, reads = run_on_shipped(file, ask, model, TASKS[task].right), model.config.layer.kv_head_of
+    found, reads = run_on_shipped(file, ask, model, TASKS[task].right, tick), model.config.layer.kv_head_of
     return ShippedRun(
         checkpoint, layer, head, labels, found, (reads[head],) if task in OF_ONE_HEAD else tuple(reads),
         model.config.n_kv_heads,

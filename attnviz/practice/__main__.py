@@ -1,7 +1,7 @@
 """python -m attnviz.practice: write a task's skeleton, or judge a file. See --help.
 
-The file runs in a separate process, limited to 20 s and 1 GiB of memory. The limits protect against accidents, not
-against an attacker: judge only your own code.
+The file runs in a separate process with limits, which protect against accidents, not against an attacker: judge only
+your own code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from attnviz.practice.judge import Verdict, judge, task_named_in
-from attnviz.practice.task import CHECK, Task
+from attnviz.practice.task import CHECK, LIMITS, SECONDS, Task
 from attnviz.practice.tasks import TASKS
 
 APP = "http://localhost:8501"  # Streamlit's default port
@@ -52,9 +52,15 @@ def new(task: Task, folder: Path) -> int:
 
 def check(file: Path, task: Task, seed: int | None = None) -> int:
     """Judge the file once and print the verdict."""
-    verdict = judge(file, task, seed)
+    verdict = judge(file, task, seed, tick=_progress if sys.stderr.isatty() else None)
     print(verdict_text(file, task, verdict))
     return 0 if verdict.passed else 1 if verdict.checks else 2
+
+
+def _progress(so_far: float, at: str) -> None:
+    """Show on one line of the terminal what runs, from the first second on; the verdict is written over it."""
+    if so_far > 1:
+        print(f"\r\x1b[K{at[:60]}, {so_far:.0f} s of at most {SECONDS:.0f} s\r", end="", file=sys.stderr, flush=True)
 
 
 def watch(file: Path, task: Task, seed: int | None = None) -> int:
@@ -104,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     write = commands.add_parser("new", help="write the skeleton of a task to a file")
     write.add_argument("task", choices=tuple(TASKS))
     write.add_argument("--folder", type=Path, default=Path("practice"), help="target folder (default: practice)")
-    judged = commands.add_parser("check", help="judge a file; the exit code is 0 only if all checks pass")
+    judged = commands.add_parser("check", help=f"judge a file ({LIMITS}); the exit code is 0 only if all checks pass")
     judged.add_argument("file", type=Path)
     judged.add_argument("--task", choices=tuple(TASKS), help="the task, if the file does not name it")
     judged.add_argument("--watch", action="store_true", help="judge the file again after every save")

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,9 @@ from torch import Tensor
 
 from attnviz.practice.child import EXTRA_MEMORY
 from attnviz.practice.known import known_mistakes
-from attnviz.practice.task import Case, Mistaken, Task
+from attnviz.practice.task import SECONDS, Case, Mistaken, Task
 
-SECONDS, MEMORY = 20.0, 2 * 2**30
+MEMORY = 2 * 2**30
 LARGEST_FILE, LARGEST_OUTPUT = 2**20, 2**26  # bytes: of a learner's file; of the child's output for one case
 _RUN_LOCK = threading.Lock()
 TASK_LINE = re.compile(r"""^(?:# )?TASK\s*=\s*["']([a-z-]+)["']""", re.MULTILINE)
@@ -79,7 +80,13 @@ def task_named_in(file: Path) -> str | None:
     return found[1] if found else None
 
 
-def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECONDS, memory: int = MEMORY) -> Verdict:
+Tick = Callable[[float, str], None]  # called while a file runs: with the seconds so far and what runs
+
+
+def judge(
+    file: Path, task: Task, seed: int | None = None, seconds: float = SECONDS, memory: int = MEMORY,
+    tick: Tick | None = None,
+) -> Verdict:  # fmt: skip
     """Run the file on inputs drawn with the seed (random by default) and compare its outputs with the right ones."""
     seed = secrets.randbelow(2**31) if seed is None else seed
     try:
@@ -106,7 +113,14 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
                 str(folder),
                 str(file.resolve()),
             ]
-            code = run_limited(command, folder, seconds, memory)
+
+            def report(so_far: float) -> None:
+                if tick:
+                    begun = len(list((folder / "out").glob("*.begun")))
+                    at = f"check {begun} of {len(cases)}: {cases[begun - 1].label}" if begun else "the file is read"
+                    tick(so_far, at)
+
+            code = run_limited(command, folder, seconds, memory, report)
             ended = f"the process ended with exit code {code} before the case was computed"
         except Ended as error:
             ended = str(error)
@@ -124,11 +138,14 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
     return Verdict(checks, problem, mistaken, pattern, printed, seed)
 
 
-def run_limited(command: list[str], folder: Path, seconds: float, memory: int, path: str = "") -> int:
+def run_limited(
+    command: list[str], folder: Path, seconds: float, memory: int, tick: Callable[[float], object] = lambda _: None,
+    path: str = "",
+) -> int:  # fmt: skip
     """Run a command in this folder and return its exit code. Raises Ended, with the reason, if it was stopped.
 
     Its output goes to the file "printed" there. One command runs at a time, because the processes it starts are
-    recognised by not having existed before. path: PYTHONPATH.
+    recognised by not having existed before. tick: called with the seconds so far, again and again. path: PYTHONPATH.
     """
     inherited = ("PATH", "HOME", "LANG", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH")
     environment = {key: value for key, value in os.environ.items() if key in inherited}
@@ -143,20 +160,23 @@ def run_limited(command: list[str], folder: Path, seconds: float, memory: int, p
             cwd=folder, start_new_session=True,
         )  # fmt: skip
         try:
-            return _watch(child, me, before, time.monotonic() + seconds, seconds, memory)
+            return _watch(child, me, before, seconds, memory, tick)
         finally:
             _kill(child, me, before)
 
 
 def _watch(
-    child: subprocess.Popen, me: psutil.Process, before: set[psutil.Process], end: float, seconds: float, memory: int
-) -> int:
+    child: subprocess.Popen, me: psutil.Process, before: set[psutil.Process], seconds: float, memory: int,
+    tick: Callable[[float], object],
+) -> int:  # fmt: skip
+    begin = time.monotonic()
     while True:
         try:
             return child.wait(0.05)
         except subprocess.TimeoutExpired:
             pass
-        if time.monotonic() > end:
+        tick(time.monotonic() - begin)
+        if time.monotonic() > begin + seconds:
             raise Ended(f"stopped after {seconds:g} s, the time limit")
         if sum(map(_resident, set(me.children(recursive=True)) - before)) > memory:
             raise Ended(f"stopped above {memory / 2**30:g} GiB, the limit of all its processes together")

@@ -82,8 +82,8 @@ class Live:
                 x, weight = _copied(self.x), _copied(self.block.attn_norm.weight)
                 return Call(lambda: names["rms_norm"](x, weight))
             case "swiglu":
-                x, weights = _copied(self.ffn_input), map(_copied, self.block.ffn.parameters())
-                return Call(lambda: names["swiglu"](x, *weights))
+                x, matrices = _copied(self.ffn_input), [_copied(p) for p in self.block.ffn.parameters()]
+                return Call(lambda: names["swiglu"](x, *matrices))
             case "top-p":
                 logits = _copied(self.logits)
                 return Call(lambda: names["top_p"](logits, 0.9))

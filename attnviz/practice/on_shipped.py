@@ -15,9 +15,9 @@ from safetensors.torch import load
 
 import attnviz
 from attnviz.modules import Transformer
-from attnviz.practice.judge import MEMORY, SECONDS, Ended, bounded, error_in, run_limited
+from attnviz.practice.judge import MEMORY, Ended, Tick, bounded, error_in, run_limited
 from attnviz.practice.live import Live
-from attnviz.practice.task import Names
+from attnviz.practice.task import SECONDS, Names
 
 LARGEST = 2**25  # bytes of one result file
 RUNNER = "attnviz.ui.look"
@@ -38,7 +38,9 @@ class OnShipped:
     walk_problem: str
 
 
-def run_on_shipped(file: Path, ask: dict[str, Any], model: Transformer, right: Names) -> OnShipped:
+def run_on_shipped(
+    file: Path, ask: dict[str, Any], model: Transformer, right: Names, tick: Tick | None = None
+) -> OnShipped:
     """Run the file on the request `ask`. The right maps are computed here, before any line of the file runs."""
     with torch.inference_mode(False):
         ours = Live(model, list(ask["ids"]), ask["layer"], ask["head"]).maps(ask["task"], right)
@@ -47,7 +49,10 @@ def run_on_shipped(file: Path, ask: dict[str, Any], model: Transformer, right: N
         (folder / "ask.json").write_text(json.dumps(ask))
         command = [sys.executable, "-m", RUNNER, name, str(file.resolve())]
         try:
-            code = run_limited(command, folder, SECONDS, MEMORY, path=str(Path(attnviz.__file__).parents[1]))
+            code = run_limited(
+                command, folder, SECONDS, MEMORY, lambda so_far: tick and tick(so_far, "attention maps and lines"),
+                path=str(Path(attnviz.__file__).parents[1]),
+            )  # fmt: skip
             ended = f"The process ended with exit code {code}." if code else ""
         except Ended as error:
             ended = f"The process was {error}."

@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 
 from attnviz.config import ModelConfig
-from attnviz.practice.child import run_steps
+from attnviz.practice.child import EXTRA_MEMORY, run_steps
+
+SECONDS = 60.0  # for all checks of a file together: a right version in plain Python loops takes a few
+LIMITS = f"at most {SECONDS:.0f} s for all checks together, {EXTRA_MEMORY / 2**30:g} GiB beside torch"
 
 Names = Mapping[str, Any]  # the namespace of a learner's file: classes and functions by name
 
@@ -83,8 +86,8 @@ class Task:
         return self.name.replace("-", "_") + ".py"
 
     def source(self, folder: str = "practice") -> str:
-        """Return the skeleton for a file in `folder`; its first line names the task and the command that reads it."""
-        return f'# TASK = "{self.name}", read by: {CHECK} {folder}/{self.file}\n{self.skeleton}'
+        """Return the skeleton for a file in `folder`; its first lines name the task, the judge's command and limits."""
+        return f'# TASK = "{self.name}", read by: {CHECK} {folder}/{self.file}\n# Limits: {LIMITS}.\n{self.skeleton}'
 
 
 def argument(value: Any, tensors: dict[str, Tensor], key: str) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from attnviz.practice import child
 from attnviz.practice.__main__ import main, verdict_text
 from attnviz.practice.child import EXTRA_MEMORY
 from attnviz.practice.judge import judge, printable, run_limited, task_named_in
+from attnviz.practice.task import LIMITS, SECONDS
 from attnviz.practice.tasks import TASKS
 from attnviz.practice.tasks.attention import MANY_KEYS, MANY_QUERIES
 from tests.practice.answers import ANSWERS
+from tests.practice.styles import STYLES
 
 pytestmark = pytest.mark.slow  # most start a process, and some of these import torch
 
@@ -240,3 +242,24 @@ def test_a_skeleton_is_written_once(tmp_path, capsys):
 
 def test_terminal_control_characters_are_removed():
     assert printable("a\x1b[31mb\x1b]0;x\x07\rc\u202ed\n") == "ab0;xcd\n"
+
+
+def test_a_right_loop_over_queries_and_tiles_passes_in_half_the_time(written):
+    """It took 23 s of 20 with tiles of 512 keys."""
+    verdict = judge(written(STYLES["flash"]["loops over queries and tiles"]), TASKS["flash"], seconds=SECONDS / 2)
+    assert verdict.passed, verdict.checks
+
+
+def test_what_runs_is_reported_while_it_runs(written):
+    told: list[tuple[float, str]] = []
+    file = written("import time\ntime.sleep(0.3)\n" + RIGHT.replace("    return", "    time.sleep(0.2)\n    return"))
+    assert judge(file, TASKS["rms-norm"], tick=lambda *at: told.append(at)).passed
+    n = len(TASKS["rms-norm"].cases(0))
+    checks = [at for _, at in told if at.startswith("check ")]
+    assert told[0][1] == "the file is read" and told == sorted(told, key=lambda each: each[0])
+    assert {at.partition(":")[0] for at in checks} == {f"check {i} of {n}" for i in range(1, n + 1)}
+
+
+def test_the_limits_stand_where_the_task_is_read():
+    assert all(f"# Limits: {LIMITS}." in task.source() for task in TASKS.values())
+    assert f"{SECONDS:.0f} s" in LIMITS and "1 GiB" in LIMITS

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import streamlit as st
@@ -46,7 +48,7 @@ def show(view: View) -> None:
         return
     st.markdown(
         f"**{len(compute.TASKS)} tasks** to write in your own editor. A judge on your machine runs your file in a "
-        "separate process (at most 20 s, 1 GiB beside torch), compares its outputs with those of AttnViz's modules on "
+        f"separate process ({own_code.LIMITS}), compares its outputs with those of AttnViz's modules on "
         "new random inputs, and names the mistake if it is a known one."
     )
     if reason:
@@ -107,8 +109,8 @@ def _own(view: View, file: Path) -> None:
         st.code(f".venv/bin/python -m attnviz.practice new {name} --folder {shlex.quote(str(file.parent))}")
         _choose_task()
         return
-    with st.spinner("Running your file …"):
-        verdict = own_code.verdict_of(file, name)
+    with st.spinner("Running your file …"), _waiting() as tick:
+        verdict = own_code.verdict_of(file, name, tick)
     _verdict(verdict)
     if not verdict.checks:
         return
@@ -116,15 +118,31 @@ def _own(view: View, file: Path) -> None:
         st.info("Type a text in the sidebar, or choose an example, to see your maps.", icon=":material/edit:")
         return
     _selected(view)
-    with st.spinner("Running your file on the shipped weights …"):
-        look = own_code.run_on_weights(view, file, name)
+    with st.spinner("Running your file on the shipped weights …"), _waiting() as tick:
+        look = own_code.run_on_weights(view, file, name, tick)
     if look.found.right is not None:
-        _own_maps(look, name)
+        _own_maps(look, name, verdict.passed)
     st.markdown("### Your source, line by line")
     if look.found.walk:
         packed_walk(look.found.walk, look.found.places, key="own-walk", on_step=take_step, on_entry=take_entry)
     else:
         st.warning(escaped(look.found.walk_problem or "No line made a tensor."), icon=":material/code_off:")
+
+
+@contextmanager
+def _waiting() -> Iterator[Callable[[float, str], None]]:
+    """Show what runs and for how long, from the first second on, until the block ends. A click elsewhere stops it."""
+    place = st.empty()
+
+    def tick(so_far: float, at: str) -> None:
+        if so_far > 1:
+            limit = own_code.SECONDS
+            place.progress(min(1.0, so_far / limit), f"{escaped(at)}, {so_far:.0f} s of at most {limit:.0f} s")
+
+    try:
+        yield tick
+    finally:
+        place.empty()
 
 
 def _verdict(verdict: own_code.Verdict) -> None:
@@ -164,7 +182,7 @@ def _selected(view: View) -> None:
             state.control(st.selectbox, label, field, shown=shown, options=range(n), width=110)
 
 
-def _own_maps(look: own_code.ShippedRun, task: str) -> None:
+def _own_maps(look: own_code.ShippedRun, task: str, passed: bool) -> None:
     """The user's maps beside the correct ones: the selected head large, all heads small."""
     st.markdown("### Your maps with the shipped weights, beside the correct ones")
     if look.found.yours is None:
@@ -173,7 +191,9 @@ def _own_maps(look: own_code.ShippedRun, task: str) -> None:
     maps, differences = look.maps, look.max_difference
     at = look.head if len(maps) > 1 else 0
     worst = max(differences)
-    same = "They are equal" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
+    same = "They are equal" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2g}"
+    if not passed and worst < own_code.LEAST_SHOWN:
+        same += ": the checks that fail above differ in something else than the weights of this call without a mask"
     rope = " The task has no RoPE, so both maps are computed without it." if task in own_code.WITHOUT_ROPE else ""
     where = f"checkpoint {look.checkpoint}, layer {look.layer}"
     st.markdown(f"{where.capitalize()}, {count(len(look.labels), 'token')}. {same}.{rope}")
