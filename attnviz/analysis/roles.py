@@ -6,7 +6,9 @@ arXiv 2209.11895).
 
 A score is the mean weight on the role's keys, over the queries that may attend to one of them and to another key too.
 Chance is the score of uniform weights over the allowed keys. A role is named if the score is ABOVE_CHANCE above chance,
-"broad" if the normalised entropy is at least UNIFORM; any other head has no clear role.
+"broad" if the normalised entropy is at least UNIFORM; any other head has no clear role. A role of SPECIFIC is named
+before the others: an induction head has its weight on the first or current token wherever it finds nothing to copy, and
+on the probes that is half of the queries.
 
 L layers, H heads, T tokens.
 """
@@ -19,7 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 LOCAL = 5  # nearest tokens that count as local, including the query itself
-NAMED = ("previous token", "induction", "duplicate token", "current token", "first token")  # roles with specific keys
+SPECIFIC = ("previous token", "induction", "duplicate token")  # keys that depend on the query and its token
+NAMED = (*SPECIFIC, "current token", "first token")  # roles with specific keys
 KEYED = (*NAMED, "local")  # scored by the weight on certain keys
 BROAD, NO_ROLE = "broad", "no clear role"
 COLUMN = "one key"  # a key of one text, not a role
@@ -163,9 +166,9 @@ def score_probes(weights: np.ndarray, allowed: np.ndarray, probes: Sequence[Sequ
 
 
 def role_of(scores: HeadScores) -> Role:
-    """Return the role of NAMED furthest above chance, else local, broad or no clear role."""
+    """Return the role of SPECIFIC furthest above chance, else that of NAMED, else local, broad or no clear role."""
     reached = {name: share for name, share in scores.shares.items() if share.stands_out}
-    named = [name for name in NAMED if name in reached]
+    named = [name for name in SPECIFIC if name in reached] or [name for name in NAMED if name in reached]
     if named:
         best = max(named, key=lambda name: reached[name].weight - reached[name].chance)
         return Role(best, reached[best].weight)

@@ -23,7 +23,8 @@ DEFINITION = (
     "A score is the mean weight on a role's keys, over the queries that may attend to such a key and to another one; "
     f"chance is the score of uniform weights over the allowed keys. A role needs {analysis.ABOVE_CHANCE} above chance, "
     f"“broad” a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. The role furthest "
-    f"above chance is named; “local” only if no other role reaches its threshold. The keys of “induction” are the "
+    f"above chance is named, {listed(analysis.SPECIFIC)} before the others, which are where such a head's weight goes "
+    f"if it finds no such key; “local” only if no other role reaches its threshold. The keys of “induction” are the "
     f"tokens after earlier occurrences of the current one, those of “duplicate token” {KEYS['duplicate token']}, those "
     f"of “local” {KEYS['local']}."
 )
@@ -95,7 +96,9 @@ def _on_probes(role: Role, scores: HeadScores) -> str:
         none = "" if stand_out(scores) or not scores.shares else f"no score is {analysis.ABOVE_CHANCE} above chance; "
         return f"{none}{_highest(scores)}{_spread(scores)}."
     share = scores.shares[role.name]
-    return f"{_share(KEYS[role.name], share, scores)}, against {share.chance:.2f} with uniform weights."
+    others = [_share(KEYS[name], other, scores) for name, other in stand_out(scores) if name != role.name]
+    also = f" Also {listed(others)}." if others else ""
+    return f"{_share(KEYS[role.name], share, scores)}, against {share.chance:.2f} with uniform weights.{also}"
 
 
 def _highest(scores: HeadScores) -> str:

@@ -15,6 +15,7 @@ from attnviz.analysis.roles import (
     LOCAL,
     NAMED,
     NO_ROLE,
+    SPECIFIC,
     UNIFORM,
     largest_columns,
     probes,
@@ -237,6 +238,18 @@ def test_what_takes_most_weight_comes_first_and_local_only_alone():
     assert [name for name, _ in stand_out(scored(uniform(windowed(LOCAL))))] == ["local"]
     dark = pattern(lambda i: 7)
     assert stand_out(scored(dark), largest_columns(dark[None], CAUSAL)[0])[0][0] == COLUMN
+
+
+@pytest.mark.parametrize("share", [0.42, 0.53, 0.6])
+@pytest.mark.parametrize("name", SPECIFIC)
+def test_a_role_that_depends_on_the_query_is_named_before_the_first_token(name, share):
+    """Induction of 0.53 beside 0.72 on the first token: the head rests there wherever it has nothing to copy."""
+    weights = share * pattern(TEXTBOOK[name]) + (1 - share) * pattern(lambda i: 0)
+    found = scored(weights)
+    assert found.shares["first token"].stands_out and role_of(found).name == name
+    assert role_of(found).score == found.shares[name].weight
+    resting = (share - 0.35) * pattern(TEXTBOOK[name]) + (1.35 - share) * pattern(lambda i: 0)
+    assert role_of(scored(resting)).name == "first token"
 
 
 def test_roles_are_laid_out_layer_by_head():

@@ -9,6 +9,7 @@ import pytest
 from attnviz.analysis.roles import COLUMN, KEYED, Role, largest_columns, role_of, score, stand_out
 from attnviz.config import ModelConfig
 from attnviz.figures.role_captions import (
+    KEYS,
     Probes,
     grid_note,
     role_text,
@@ -75,6 +76,21 @@ def test_what_is_said_of_a_role_is_its_score_and_how_the_probes_were_run(seed):
     missing = [name for name in KEYED if name not in scores.shares]
     assert ("Not scored" in text) == bool(missing) and all(name in text for name in missing)
     assert "nan" not in text + title
+
+
+def test_another_role_that_stands_out_is_said_beside_the_named_one():
+    n = 26
+    weights = np.zeros((n, n), np.float32)
+    for i in range(n):  # repeated once; in the second half, 0.6 on the token after the earlier occurrence
+        weights[i, 0] += 1
+        weights[i, [0, max(i - 12, 0)]] += np.float32([-0.6, 0.6]) * (i >= 13)
+    scores = score(weights[None, None], np.tri(n, dtype=bool)[None], [*range(13)] * 2).of(0, 0)
+    role = role_of(scores)
+    assert (role.name, role.score) == ("induction", pytest.approx(0.6))
+    text = role_text(role, scores, PROBES)
+    first = (12 + 13 * 0.4) / 25  # of the 25 queries that may attend to another key too
+    assert f"0.60 of the weight on {KEYS['induction']}" in text
+    assert f"Also {first:.2f} of the weight on the first token" in text
 
 
 @together("seed", range(20))
