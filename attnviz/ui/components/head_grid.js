@@ -63,7 +63,6 @@ const sortedByData = ({ show }) => show === "near" || show.startsWith("by:");
 
 // ---- the elements
 
-const PLAIN = ["broad", "no clear role", "first token", "current token"]; // roles without a dot
 const MANY = 128; // heads, above which the grid starts in the overview
 
 function tools(view) {
@@ -102,7 +101,8 @@ function linesOf({ root, d, show }) {
 }
 
 function resized(view) {
-  if (view.lines !== linesOf(view)) { lay(view); mark(view); }
+  if (view.lines !== linesOf(view) || (view.zoom === 1 && view.columns !== columnsOf(view))) { lay(view); mark(view); }
+  else if (view.zoom === 1) widths(view);
   view.paint();
 }
 
@@ -110,9 +110,11 @@ function lay(view) {
   const { grid, d } = view, [L, H] = d.shape;
   view.heads = [];
   view.lines = linesOf(view);
+  view.columns = columnsOf(view);
   grid.replaceChildren(view.canvas);
   widths(view);
-  if (inRows(view)) {
+  if (view.columns > 1) columns(view);
+  else if (inRows(view)) {
     const all = Array.from({ length: H }, (_, head) => head), n = Math.ceil(H / view.lines);
     for (let from = 0; from < H; from += n) {
       const heads = all.slice(from, from + n);
@@ -124,6 +126,24 @@ function lay(view) {
     for (const [name, heads] of groups(view))
       grid.append(row([el("div", "role", name)], view, heads));
   }
+}
+
+// The layers of the overview from top to bottom, then on in the next column; each layer is one row of the elements.
+function columns(view) {
+  const { grid, d } = view, [L, H] = d.shape, n = Math.ceil(d.layers / view.columns), all = Array.from({ length: H }, (_, head) => head);
+  const at = (line, down, across) => {
+    let next = across * (H + 1) + 1;
+    for (const box of line.children) {
+      const span = box.dataset.span ?? 1;
+      box.style.gridArea = `${down} / ${next} / auto / span ${span}`;
+      next += +span;
+    }
+    line.firstChild.classList.toggle("further", across > 0);
+    grid.append(line);
+  };
+  for (let across = 0; across < view.columns; across++) at(brackets(d, all), 1, across);
+  for (let layer = 0; layer < L; layer++)
+    at(row([rowName(d.rows[layer])], view, all.map((head) => [layer, head])), 2 + (layer % n), Math.floor(layer / n));
 }
 
 // "Layer 0", or "L0" in a narrow grid.
@@ -187,7 +207,7 @@ function brackets(d, heads) {
     const box = el("div", "kv"), n = heads.length;
     box.setAttribute("role", "columnheader");
     box.style.borderColor = d.marks[kv];
-    box.style.gridColumn = `span ${n}`;
+    box.style.gridColumn = `span ${(box.dataset.span = n)}`;
     box.append(el("b", "", d.kvNames[kv]), el("span", "wide", ` · read by ${n > 3 ? `H${heads[0]}–H${heads[n - 1]}` : heads.map((h) => "H" + h).join(", ")}`));
     line.append(box);
   }
@@ -197,7 +217,7 @@ function brackets(d, heads) {
 function makeHead(view, layer, head) {
   const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap");
   const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
-  box.classList.toggle("has-role", role && !PLAIN.includes(role[0]));
+  box.classList.toggle("has-role", !!role && d.dotted.includes(role[0])); // with undefined, toggle() would set it
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
@@ -235,7 +255,7 @@ function mark(view) {
 }
 
 function legend(view) {
-  const { d, dark, legend: line } = view, kv = d.kv[d.selected[1]], shown = JSON.stringify([dark, kv, d.ramps, d.masked]);
+  const { d, dark, legend: line } = view, kv = d.kv[d.selected[1]], shown = JSON.stringify([dark, kv, d.ramps, d.masked, !!d.roles]);
   if (view.legendShown === shown) return;
   view.legendShown = shown;
   const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
@@ -244,8 +264,13 @@ function legend(view) {
   scale.append("weight 0", bar, "1 (square-root scale)");
   mask.append(grey, "masked");
   line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
-    el("span", "dots", "dot = previous-token, induction or duplicate-token head"),
+    ...(d.roles ? [el("span", "dots", dotsOf(d))] : []),
     el("span", "keys", keysOf(view)));
+}
+
+function dotsOf({ dotted }) {
+  const names = dotted.map((role) => role.replace(" ", "-")), last = names.pop();
+  return `dot = ${names.join(", ")} or ${last} head`;
 }
 
 function keysOf({ zooms }) {

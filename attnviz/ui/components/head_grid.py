@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from attnviz.analysis.roles import SPECIFIC
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
@@ -77,6 +78,7 @@ def head_grid(
         "reads": reads,
         "selected": list(selected),
         "roles": roles,
+        "dotted": list(SPECIFIC),
         "here": here,
         "measures": {name: _numbers(values) for name, values in (measures or {}).items()},
         "scored": scored,

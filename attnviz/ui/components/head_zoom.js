@@ -80,17 +80,30 @@ function headNear({ heads }, x, y) {
 const inRows = (view) => view.show === "layers" || view.show === "overview";
 
 const LARGE = 72; // pixels: width of a map from which its name is shown
+const SMALL = { name: 52, short: 28, gap: 2, most: 64, height: TOUCH ? 1100 : 640 }; // pixels, of the overview: a layer's name, maps, all
+
+// The columns of layers for which the overview's maps are largest within its width and height, and their width.
+function overviewOf({ root, scroll, d }) {
+  const L = d.layers, H = d.shape[1], width = scroll.clientWidth - 8, name = width < 620 ? SMALL.short : SMALL.name;
+  const height = Math.min(SMALL.height, Math.max(240, slideHeight(root) - 110));
+  const side = (n) => Math.min((width / n - name) / H, height / Math.ceil(L / n)) - SMALL.gap;
+  const columns = [1, 2, 3, 4].filter((n) => n <= L).reduce((best, n) => (side(n) > side(best) + 1 ? n : best));
+  return { columns, side: Math.max(12, Math.min(SMALL.most, Math.floor(side(columns)))) };
+}
+
+const columnsOf = (view) => (view.show === "overview" ? overviewOf(view).columns : 1);
 
 // Column widths: all maps fit, or follow the zoom; a zoomed grid scrolls within its unzoomed height.
 function widths(view) {
-  const { grid, scroll, zoom, d } = view, L = d.layers, H = Math.ceil(d.shape[1] / view.lines), side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
+  const { grid, scroll, zoom, d } = view, H = Math.ceil(d.shape[1] / view.lines), side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
   const overview = view.show === "overview", small = overview && side < LARGE, fixed = side && `${side}px`;
-  const usual = overview ? `minmax(7px, ${Math.max(12, Math.min(44, Math.round(600 / L)))}px)` : "minmax(24px, 170px)";
-  const least = overview ? 32 + 9 * H : 28 + 27 * H; // minimal width for touch targets and names
+  const usual = overview ? `minmax(7px, ${overviewOf(view).side}px)` : "minmax(24px, 170px)";
+  const least = overview ? view.columns * (32 + 9 * H) : 28 + 27 * H; // minimal width for touch targets and names
   grid.classList.toggle("flow", !inRows(view));
   grid.classList.toggle("small", small);
   scroll.classList.toggle("zoomed", !!side);
-  grid.style.gridTemplateColumns = inRows(view) ? `max-content repeat(${H}, ${fixed || usual})` : `repeat(auto-fill, ${fixed || "minmax(112px, 1fr)"})`;
+  const layers = Array(view.columns).fill(`max-content repeat(${H}, ${fixed || usual})`).join(" ");
+  grid.style.gridTemplateColumns = inRows(view) ? layers : `repeat(auto-fill, ${fixed || "minmax(112px, 1fr)"})`;
   grid.style.minWidth = inRows(view) && !side ? `${least}px` : "";
   scroll.style.height = side ? `clamp(320px, ${view.fit.height}px, 80vh)` : "";
   if (view.level) view.level.textContent = side ? `Zoom ${zoom.toFixed(1)} ×` : "";
