@@ -17,7 +17,7 @@ function way(view) {
   });
   d.stops.forEach((stop, n) => {
     if (!stop.skipped) return; // a block of another layer
-    const box = named(stop.skipped);
+    const box = named(stop.skipped, " skipped");
     Object.assign(box, { type: "button", tabIndex: -1, title: `${stop.skipped}: not recorded`, onclick: () => { pause(view); go(view, n); } });
     box.style.gridArea = `${depth(stop.call) + 2} / ${n + 1}`;
     boxes.push(box);
@@ -31,14 +31,15 @@ function way(view) {
     return tick;
   });
   view.root.style.setProperty("--calls", deepest + 1); // rows of the whole run, the lines' included
-  view.way.style.gridTemplateColumns = `repeat(${n}, minmax(0, 1fr))`;
+  const least = d.stops.map((stop) => (stop.skipped ? `min(14px, ${130 / n}%)` : "0")); // wide enough for a block's number
+  view.way.style.gridTemplateColumns = least.map((width) => `minmax(${width}, 1fr)`).join(" ");
   view.way.replaceChildren(...boxes, ...ticks);
   fit(view);
 }
 
 // A call's box. Its whole name is read aloud and in its title, since the written one may be shorter.
-function named(name) {
-  const box = el("button", "call", name);
+function named(name, kind = "") {
+  const box = el("button", `call${kind}`, name);
   box.setAttribute("aria-label", name);
   return box;
 }
@@ -46,14 +47,26 @@ function named(name) {
 // Writes each name as far as it fits: the whole, else the number at its end ("blocks.2": 2), else nothing. A name cut
 // off ("b…") would be the same for all blocks.
 function fit({ way }) {
-  const boxes = [...way.querySelectorAll(".call")], name = (box) => box.getAttribute("aria-label");
+  const boxes = [...way.querySelectorAll(".call:not(.skipped)")], name = (box) => box.getAttribute("aria-label");
   const shorten = (write) => {
     const cut = boxes.filter((box) => box.scrollWidth > box.clientWidth); // all are measured before one is written
     cut.forEach((box) => (box.textContent = write(box)));
   };
   boxes.forEach((box) => (box.textContent = name(box)));
-  shorten((box) => name(box).match(/\d*$/)[0]);
+  shorten(numberOf);
   shorten(() => "");
+  number([...way.querySelectorAll(".skipped")]);
+}
+
+const numberOf = (box) => box.getAttribute("aria-label").match(/\d*$/)[0];
+
+// Writes the numbers of the other blocks, which are as wide as a line: where they do not fit, every second, fifth or tenth.
+function number(skipped) {
+  if (!skipped.length) return;
+  skipped.forEach((box) => (box.textContent = numberOf(box)));
+  const room = skipped[0].getBoundingClientRect().width + 1, needed = Math.max(...skipped.map((box) => box.scrollWidth)) - 1;
+  const every = [1, 2, 5, 10, 20].find((n) => n * room >= needed) ?? 50;
+  skipped.forEach((box) => (box.textContent = numberOf(box) % every ? "" : numberOf(box)));
 }
 
 const within = (d, call, outer) => call === outer || (d.calls[call].parent >= 0 && within(d, d.calls[call].parent, outer));
