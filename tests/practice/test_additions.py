@@ -60,7 +60,7 @@ def check(before: list[Question], after: list[Question], added: str) -> None:
 def test_an_added_model_changes_only_the_questions_that_it_wins(name):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnviz.practice.drills.heads.facts_of", str)  # it knows only the models of presets.json
-        before = [make(name, seed) for seed in range(30 if name in ON_SPEED else 160)]
+        before = [make(name, seed) for seed in range(80 if name in ON_SPEED else 160)]
         added = replace(load_presets()[LIKE.get(name, "llama-3-8b")], name="An added model")
         models = load_presets() | {"added": added}
         for module in ("heads", "decoding"):
@@ -71,7 +71,7 @@ def test_an_added_model_changes_only_the_questions_that_it_wins(name):
 
 @together("name", ON_MACHINES)
 def test_an_added_accelerator_changes_only_the_questions_that_it_wins(name):
-    before = [make(name, seed) for seed in range(30)]
+    before = [make(name, seed) for seed in range(80)]
     added = replace(load_accelerators()["h100-sxm"], name="An added accelerator")
     machines = load_accelerators() | {"added": added}
     with pytest.MonkeyPatch.context() as patch:

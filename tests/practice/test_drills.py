@@ -12,7 +12,18 @@ from attnviz.compute.cost import pasted_model
 from attnviz.compute.practice import legend, solution_tex
 from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators, load_presets, prefill
 from attnviz.figures import cost as figures
-from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
+from attnviz.practice.drills import (
+    KINDS,
+    LEVELS,
+    SUBJECTS,
+    Kind,
+    Progress,
+    Question,
+    lines,
+    make,
+    question_set,
+    score_card,
+)
 from attnviz.practice.drills.answers import (
     BYTES,
     CellAnswer,
@@ -42,7 +53,7 @@ def wrong_answers(answer) -> list[str]:
         case NumberAnswer():
             return [repr(each.value) for each in answer.wrong]
         case ShapeAnswer():
-            return [str(shape) for shape in answer.wrong]
+            return [str(shape) for shape, _ in answer.wrong]
         case ChoiceAnswer():
             return [str(i) for i in range(len(answer.options)) if i != answer.right]
         case OrderAnswer():
@@ -50,7 +61,7 @@ def wrong_answers(answer) -> list[str]:
         case ExpressionAnswer():
             return list(answer.wrong)
         case CellAnswer():
-            return [f"{i}, {j}" for i, j in answer.wrong]
+            return [f"{i}, {j}" for (i, j), _ in answer.wrong]
 
 
 def test_there_are_enough_kinds_in_each_subject_and_level():
@@ -346,7 +357,7 @@ def test_the_output_over_two_tiles_is_that_of_torchs_kernel_over_all_keys():
             torch.ones(1, 1, 1), scores[None, :, None], values[None, :, None], scale=1.0
         )
         assert question.answer.value == pytest.approx(float(kernel), rel=1e-5)
-        assert question.grade(str(sum(outs) / sum(sums))).explanation.startswith("Rescale both tiles")
+        assert question.grade(repr(sum(outs) / sum(sums))).explanation.startswith("Rescale both tiles")
 
 
 def test_one_more_sequence_would_not_fit_beside_the_weights():
@@ -453,12 +464,67 @@ def test_a_binary_unit_after_the_number_of_decimal_ones_is_converted():
     assert NumberAnswer(131_072, "B").grade("131072 KiB").explanation == "131,072 B is 128 KiB."
 
 
-def test_wrong_answers_that_are_equal_have_both_explanations():
-    question = next(q for q in (make("how_many_scores", seed) for seed in range(40)) if len(q.answer.wrong) == 2)
-    explanation = question.answer.wrong[0].explanation
-    assert "even if query heads share a KV head. Or: That is for one text." in explanation
-    answer = NumberAnswer(3, wrong=(Wrong(4, "A."), Wrong(4, "A."), Wrong(3, "B."), Wrong(math.inf, "C.")))
-    assert answer.wrong == (Wrong(4, "A."),)
+@pytest.mark.slow
+@together("name", KINDS)
+def test_each_known_mistake_is_rejected_with_its_own_reason(name):
+    """Of all mistakes that a kind names, none is accepted, and none gets the reason of another."""
+    for seed in range(300):
+        question = make(name, seed)
+        reasons = [question.grade(given) for given in wrong_answers(question.answer)]
+        where = f"{seed}: {question.text}"
+        assert not any(grade.right for grade in reasons) and all(grade.read for grade in reasons), where
+        if not isinstance(question.answer, OrderAnswer):
+            assert [grade.explanation for grade in reasons] == listed(question.answer), where
+            assert len({grade.explanation for grade in reasons}) == len(reasons), where
+
+
+def listed(answer) -> list[str]:
+    """Return the reasons in the order of `wrong_answers`."""
+    match answer:
+        case NumberAnswer():
+            return [each.explanation for each in answer.wrong]
+        case ShapeAnswer() | CellAnswer():
+            return [why for _, why in answer.wrong]
+        case ExpressionAnswer():
+            return list(answer.wrong.values())
+        case ChoiceAnswer():
+            return [why for i, why in enumerate(answer.explanations) if i != answer.right]
+
+
+def test_an_answer_near_a_known_mistake_is_not_accepted():
+    """A mistake rounded to three digits is still that mistake: ln 31 is 3.434, ln 32 is 3.466."""
+    found = NumberAnswer(math.log(32), "nats", 0.01, (Wrong(math.log(31), "one key too few"),))
+    assert found.clashes() and found.grade(repr(math.log(31))).right  # why such a question is drawn again
+    assert not NumberAnswer(math.log(8), "nats", 0.01, (Wrong(math.log(7), "one key too few"),)).clashes()
+    for seed in range(300):
+        answer = make("entropy_of_a_flat_row", seed).answer
+        n = round(math.exp(answer.value))
+        assert not answer.grade(f"{math.log(n - 1):.3g}").right
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        NumberAnswer(3, wrong=(Wrong(3, "A."),)),
+        NumberAnswer(3, wrong=(Wrong(4, "A."), Wrong(4, "B."))),
+        NumberAnswer(100, tolerance=0.01, wrong=(Wrong(101.5, "A."),)),
+        ShapeAnswer((2, 3), (((2, 3), "A."),)),
+        ShapeAnswer((2, 3), (((3, 2), "A."), ((3, 2), "B."))),
+        CellAnswer(((0.0,),), (0, 0), (((0, 0), "A."),)),
+        ChoiceAnswer(("a", "b", "a"), 1),
+        OrderAnswer(("a", "a"), (0, 1)),
+        ExpressionAnswer("2*L", {"L": "layers"}, {"L + L": "A."}),
+    ],
+)
+def test_answers_that_cannot_be_told_apart_are_found(answer):
+    assert answer.clashes()
+
+
+def test_a_kind_whose_mistakes_always_clash_is_not_drawn_for_ever(monkeypatch):
+    asked = Question("How many?", NumberAnswer(3, wrong=(Wrong(3, "A."),)), "So.")
+    monkeypatch.setitem(KINDS, "clashing", Kind("clashing", "heads", 1, lambda rng: asked))
+    with pytest.raises(RuntimeError, match="clashing"):
+        make("clashing", 1)
 
 
 def test_the_wrong_options_on_readers_name_the_head_that_they_read():

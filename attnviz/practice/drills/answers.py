@@ -6,7 +6,8 @@ import math
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import combinations
 
 from attnviz.equations import Expression, number_text
 from attnviz.practice.drills.evaluate import MAX_CHARS, Unreadable, evaluate
@@ -49,19 +50,12 @@ class NumberAnswer:
     wrong: tuple[Wrong, ...] = ()
     digits: int | None = None
 
-    def __post_init__(self) -> None:
-        """Drop known wrong answers that equal the right number, and join those that are equal for these inputs."""
-        distinct: list[Wrong] = []
-        for each in self.wrong:
-            if not math.isfinite(each.value) or self._equal(each.value, self.value):
-                continue
-            same = next((i for i, w in enumerate(distinct) if self._equal(each.value, w.value)), None)
-            if same is None:
-                distinct.append(each)
-            elif each.explanation != distinct[same].explanation:
-                joined = f"{distinct[same].explanation} Or: {each.explanation}"
-                distinct[same] = replace(distinct[same], explanation=joined)
-        object.__setattr__(self, "wrong", tuple(distinct))
+    def clashes(self) -> bool:
+        """Check whether a known wrong answer cannot be told from the right number, or from another wrong one: the
+        numbers within the tolerance of both overlap."""
+        values = (self.value, *(each.value for each in self.wrong))
+        room = max(2 * self.tolerance, 1e-9)
+        return any(math.isclose(a, b, rel_tol=room, abs_tol=1e-9) for a, b in combinations(values, 2))
 
     def _equal(self, a: float, b: float) -> bool:
         return math.isclose(a, b, rel_tol=max(self.tolerance, 1e-9), abs_tol=1e-9)
@@ -124,10 +118,11 @@ class ShapeAnswer:
     """The shape of a tensor: whole numbers with any separator. wrong: known wrong shapes and their explanation."""
 
     shape: tuple[int, ...]
-    wrong: Mapping[tuple[int, ...], str] = field(default_factory=dict)
+    wrong: tuple[tuple[tuple[int, ...], str], ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "wrong", {s: explanation for s, explanation in self.wrong.items() if s != self.shape})
+    def clashes(self) -> bool:
+        """Check whether a known wrong shape equals the right one or another wrong one."""
+        return _repeats(self.shape, *(shape for shape, _ in self.wrong))
 
     def grade(self, given: str) -> Grade:
         given = given.strip().removeprefix("torch.Size")
@@ -137,8 +132,8 @@ class ShapeAnswer:
         shape = tuple(int(n[:12]) for n in found)
         if shape == self.shape:
             return Grade(True)
-        if shape in self.wrong:
-            return Grade(False, self.wrong[shape])
+        if explanation := dict(self.wrong).get(shape):
+            return Grade(False, explanation)
         same = sorted(shape) == sorted(self.shape)
         return Grade(False, "The sizes are right, but their order is wrong." if same else "")
 
@@ -154,6 +149,10 @@ class ChoiceAnswer:
     right: int
     explanations: tuple[str, ...] = ()
     code: bool = False
+
+    def clashes(self) -> bool:
+        """Check whether two options are the same."""
+        return _repeats(*self.options)
 
     def grade(self, given: str) -> Grade:
         if not given.isdecimal() or int(given[:3]) >= len(self.options):
@@ -171,6 +170,10 @@ class OrderAnswer:
 
     items: tuple[str, ...]  # as they are shown
     order: tuple[int, ...]  # places in `items`, in the right order
+
+    def clashes(self) -> bool:
+        """Check whether two items are the same."""
+        return _repeats(*self.items)
 
     def grade(self, given: str) -> Grade:
         found = self.places(given)
@@ -206,6 +209,10 @@ class ExpressionAnswer:
     letters: Mapping[str, str]  # letter -> meaning
     wrong: Mapping[str, str] = field(default_factory=dict)
 
+    def clashes(self) -> bool:
+        """Check whether a known wrong formula equals the right one or another wrong one."""
+        return any(self._same(a, b) for a, b in combinations((self.formula, *self.wrong), 2))
+
     def grade(self, given: str) -> Grade:
         try:
             if self._same(given, self.formula):
@@ -235,11 +242,12 @@ class CellAnswer:
 
     values: tuple[tuple[float | None, ...], ...]
     cell: tuple[int, int]
-    wrong: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    wrong: tuple[tuple[tuple[int, int], str], ...] = ()
     axes: tuple[str, str] = ("query", "key")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "wrong", {c: explanation for c, explanation in self.wrong.items() if c != self.cell})
+    def clashes(self) -> bool:
+        """Check whether a known wrong cell is the right one or another wrong one."""
+        return _repeats(self.cell, *(cell for cell, _ in self.wrong))
 
     def grade(self, given: str) -> Grade:
         found = tuple(int(n[:6]) for n in re.findall(r"\d+", given[:MAX_CHARS]))
@@ -247,7 +255,7 @@ class CellAnswer:
             return Grade(False, "Choose a cell of the map.", read=False)
         if found == self.cell:
             return Grade(True)
-        return Grade(False, self.wrong.get((found[0], found[1]), ""))
+        return Grade(False, dict(self.wrong).get((found[0], found[1]), ""))
 
     def named(self, cell: tuple[int, int]) -> str:
         """Describe a cell in words."""
@@ -257,9 +265,16 @@ class CellAnswer:
         return self.named(self.cell)
 
 
+def _repeats(*answers: object) -> bool:
+    return len(set(answers)) < len(answers)
+
+
 Answer = NumberAnswer | ShapeAnswer | ChoiceAnswer | OrderAnswer | ExpressionAnswer | CellAnswer
 
 
-def known(*pairs: tuple[Expression | float, str]) -> tuple[Wrong, ...]:
-    """Build known wrong answers with their explanation: `known((2 * K, "you counted K and V once"), …)`."""
-    return tuple(Wrong(float(v.value if isinstance(v, Expression) else v), explanation) for v, explanation in pairs)
+def known(*pairs: tuple[Expression | float, str] | None) -> tuple[Wrong, ...]:
+    """Build known wrong answers with their explanation: `known((2 * K, "you counted K and V once"), …)`.
+
+    None: a mistake that nobody can make with these inputs, such as one on KV heads in MHA.
+    """
+    return tuple(Wrong(float(v.value if isinstance(v, Expression) else v), why) for v, why in filter(None, pairs))

@@ -63,6 +63,7 @@ def position_of_the_next(rng: random.Random) -> Question:
 @kind("decoding", 1)
 def numbers_added(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa")
+    ungrouped = 2 * m.n_layers * m.n_heads * m.head_dim, "Only the KV heads are cached."
     return Question(
         f"{m.name}: {m.n_layers} layers, {m.n_heads} query heads, {m.n_kv_heads} KV heads, head_dim {m.head_dim}. "
         "How many numbers does one decode step add to the cache?",
@@ -70,7 +71,7 @@ def numbers_added(rng: random.Random) -> Question:
             2 * m.n_layers * m.n_kv_heads * m.head_dim,
             wrong=known(
                 (m.n_layers * m.n_kv_heads * m.head_dim, "You counted K and V once."),
-                (2 * m.n_layers * m.n_heads * m.head_dim, "Only the KV heads are cached."),
+                ungrouped if m.group_size > 1 else None,
                 (2 * m.n_kv_heads * m.head_dim, "Each layer has its own cache."),
             ),
         ),
@@ -113,7 +114,7 @@ def most_probable(rng: random.Random) -> Question:
     odds = scale_by_temperature(logits, T).softmax(-1)
     x, y, t = Value(a, "x", "first logit"), Value(b, "y", "second logit"), Value(T, "τ", "temperature", tex=r"\tau")
     return Question(
-        f"Two tokens have the logits {a} and {b}. How many times more probable is the first than the second at "
+        f"Two tokens have the logits {a} and {b}. How many times as probable as the second is the first at "
         f"temperature {T:g}?",
         NumberAnswer(
             float(odds[0] / odds[1]),
@@ -153,8 +154,11 @@ def kept_by_top_p(rng: random.Random) -> Question:
             kept,
             wrong=known(
                 (kept - 1, "The token at which the sum reaches p is also kept."),
-                (sum(s / 100 >= 1 - p / 100 for s in shares), "p is compared with the cumulative sum."),
-                (kept + 1, "That is one too many."),
+                (
+                    sum(s >= 100 - p for s in shares),
+                    "p is compared with the cumulative sum, not with each probability.",
+                ),
+                (kept + 1, "The sum reaches p one token earlier.") if kept < len(shares) else None,
             ),
         ),
         f"The cumulative sums are {', '.join(f'{s}%' for s in sums)}; top-p keeps the fewest tokens that reach {p}%.",
@@ -200,26 +204,36 @@ def on_a_machine(
 
 
 def _fitting(
-    rng: random.Random, batches: Sequence[int], contexts: Sequence[int], bound: str
+    rng: random.Random, batches: Sequence[int], contexts: Sequence[int], bound: str, least_cache: float = 0.0
 ) -> tuple[str, ModelConfig, Accelerator, int, int]:
     """Draw a model and its id, an accelerator, a batch and a context of at most the model's context length, such that
     bf16 weights and caches fit in memory.
 
-    bound: the limit of the step, "memory" or "compute".
+    bound: the limit of the step, "memory" or "compute". least_cache: bytes of cache per byte of weights.
     """
     while True:
         batch, tokens = rng.choice(batches), rng.choice(contexts)
-        if found := on_a_machine(rng, partial(_fits, batch=batch, tokens=tokens, bound=bound)):
+        fits = partial(_fits, batch=batch, tokens=tokens, bound=bound, least_cache=least_cache)
+        if found := on_a_machine(rng, fits):
             return *found, batch, tokens
 
 
-def _fits(m: ModelConfig, a: Accelerator, batch: int, tokens: int, bound: str) -> bool:
+def in_16_bits(a: Accelerator) -> str:
+    """Return the 16-bit format in which the accelerator reaches its peak."""
+    return "bf16" if a.bf16 else "fp16"
+
+
+def _fits(m: ModelConfig, a: Accelerator, batch: int, tokens: int, bound: str, least_cache: float) -> bool:
     """Check the context length, the memory, and that the step is clearly limited by `bound`."""
     if m.max_context is None or tokens > m.max_context:
         return False
     n_bytes, step = _step(m, batch, tokens)
+    if step.cache_bytes < least_cache * step.weight_bytes:
+        return False
     near = 0.5 < step.intensity / a.ridge < 2  # there it depends on what one counts
-    return n_bytes <= a.memory and step.bound_by(a) == bound and not near
+    by_weights = batch * step.weight_bytes / a.flops  # seconds; from what the question gives: 2 FLOPs per weight of 2 B
+    same = (by_weights > step.reading_seconds(a)) == (bound == "compute")
+    return n_bytes <= a.memory and step.bound_by(a) == bound and same and not near
 
 
 @lru_cache(maxsize=1024)
@@ -257,7 +271,7 @@ def what_bounds(rng: random.Random) -> Question:
         ("both take equally long", f"They do at the ridge, {a.ridge:.0f} FLOPs per byte read."),
     ]
     return Question(
-        f"{m.name} in bf16, {step.weight_bytes / 1e9:.3g} GB of weights, decodes {count(batch, 'sequence')} "
+        f"{m.name} in {in_16_bits(a)}, {step.weight_bytes / 1e9:.3g} GB of weights, decodes {count(batch, 'sequence')} "
         f"of {tokens:,} tokens at once, with {step.cache_bytes / 1e9:.3g} GB of cache. One {a.name} reads "
         f"{a.bandwidth / 1e12:.3g} TB/s and computes {a.flops / 1e12:,.0f} TFLOP/s, both at their peak: which limits "
         "the speed of a step?",
@@ -271,14 +285,15 @@ def what_bounds(rng: random.Random) -> Question:
 
 @kind("decoding", 3)
 def tokens_per_second(rng: random.Random) -> Question:
-    id, m, a, _, tokens = _fitting(rng, (1,), (1024, 8192, 32768), "memory")
+    id, m, a, _, tokens = _fitting(rng, (1,), (1024, 8192, 32768), "memory", least_cache=0.05)
     step = decode_step(m, tokens)
     seconds = Fraction(step.weight_bytes + step.cache_bytes) / Fraction(a.bandwidth)
-    weights, cache = Value(step.weight_bytes, "W", "bytes of weights"), Value(step.cache_bytes, "S", "bytes of cache")
-    bandwidth = Value(a.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
+    weights, cache = Value(step.weight_bytes, "W", "bytes of weights"), Value(step.cache_bytes, "M", "bytes of cache")
+    bandwidth = Value(a.bandwidth, "β", "bytes per second", digits=3, scientific=True, tex=r"\beta")
     return Question(
-        f"{m.name} on one {a.name}: a step reads {step.weight_bytes:,} B of weights and {step.cache_bytes:,} B of "
-        f"cache, at {a.bandwidth / 1e12:g} TB/s. What is the maximum number of tokens per second for one sequence?",
+        f"{m.name} in {in_16_bits(a)} on one {a.name}: a step reads {step.weight_bytes:,} B of weights and "
+        f"{step.cache_bytes:,} B of cache, at {a.bandwidth / 1e12:g} TB/s. What is the maximum number of tokens per "
+        "second for one sequence?",
         NumberAnswer(
             step.tokens_per_second(a),
             "tokens/s",
@@ -311,9 +326,9 @@ def speculated(rng: random.Random) -> Question:
             "tokens",
             0.01,
             known(
-                (a * k, "A rejection ends the pass."),
+                (a * k, "A rejection ends the pass, and the model adds a token of its own."),
                 (expected - 1, "You left out the model's own token."),
-                (a * k + 1, "A rejection ends the pass."),
+                (a * k + 1, "A rejection ends the pass: the tokens proposed after it are lost."),
                 (k + 1, "That is if all proposed tokens are accepted."),
             ),
         ),

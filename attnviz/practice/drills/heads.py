@@ -80,15 +80,16 @@ def kv_head_read(rng: random.Random) -> Question:
 
 @kind("heads", 1)
 def size_of_a_group(rng: random.Random) -> Question:
-    id, m = published(rng, "gqa")
+    id, m = published_with(rng, lambda m: m.attention == "gqa" and m.n_kv_heads != m.group_size)
     heads, kv = Value(m.n_heads, "H", "query heads"), Value(m.n_kv_heads, "K", "KV heads")
+    subtracted = m.n_heads - m.n_kv_heads, "Divide; do not subtract."
     return Question(
         f"{m.name} has {m.n_heads} query heads and {m.n_kv_heads} KV heads. How many query heads share one KV head?",
         NumberAnswer(
             m.group_size,
             wrong=known(
                 (m.n_kv_heads, "That is the number of KV heads, which is also the number of groups."),
-                (m.n_heads - m.n_kv_heads, "Divide; do not subtract."),
+                subtracted if m.group_size != 2 else None,  # that is the number of KV heads
             ),
         ),
         "The query heads are divided evenly among the KV heads.",
@@ -195,13 +196,14 @@ def still_right_when_tiled(rng: random.Random) -> Question:
 def width_of_a_head(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention != "mla" and m.d_model == m.n_heads * m.head_dim)
     C, H = Value(m.d_model, "C", "d_model"), Value(m.n_heads, "H", "query heads")
+    by_kv_heads = m.d_model / m.n_kv_heads, "Divide by the number of query heads: their outputs are concatenated."
     return Question(
         f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {count(m.n_kv_heads, 'KV head')}, and the heads' "
         "concatenated outputs are as wide as d_model. What is head_dim?",
         NumberAnswer(
             m.head_dim,
             wrong=known(
-                (m.d_model / m.n_kv_heads, "Divide by the number of query heads: their outputs are concatenated."),
+                by_kv_heads if m.attention == "gqa" else None,  # in MQA that is d_model
                 (m.d_model, "That is the width of all heads together."),
             ),
         ),
@@ -223,7 +225,7 @@ def cell_of_the_group(rng: random.Random) -> Question:
         CellAnswer(
             tuple((0.0,) * K for _ in range(H)),
             (h, j),
-            {(h, h % K): "That is h mod K, which tiles the KV heads instead of repeating each one."},
+            (((h, h % K), "That is h mod K, which tiles the KV heads instead of repeating each one."),),
             ("query head", "KV head"),
         ),
         f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {j}.",

@@ -59,31 +59,51 @@ def differs(found: Tensor | str, right: Tensor) -> str:
     return "" if torch.allclose(found, right, atol=1e-5) else "It runs with the right shape, but the values are wrong."
 
 
-BLANKS = (
-    ("scores = q @ k.transpose(___)", ("-2, -1", "1, 2", "0, 1", "1, 3"), "scores compare each query with each key",
-     "Queries (T, D) times transposed keys (D, S): the last two axes are swapped."),
-    ("weights = scores.softmax(___)", ("-1", "-2", "1", "0"), "each query's weights sum to 1",
-     "Scores have shape (B, H, T, S): each query's weights, along the last axis S, sum to 1."),
-    ("scores = q @ k.transpose(-2, -1) / D ** ___", ("0.5", "1", "2", "-0.5"),
+BLANKS = (  # line, the right option and its reason, what is wanted, the others and their mistakes
+    ("scores = q @ k.transpose(___)", "-2, -1",
+     "Queries (T, D) times transposed keys (D, S): the last two axes are swapped.",
+     "scores compare each query with each key",
+     {"1, 2": "That swaps the heads and the tokens of k.", "0, 1": "That swaps the texts and the heads of k.",
+      "1, 3": "That swaps the heads and head_dim of k."}),
+    ("weights = scores.softmax(___)", "-1",
+     "Scores have shape (B, H, T, S): each query's weights, along the last axis S, sum to 1.",
+     "each query's weights sum to 1",
+     {"-2": "Axis −2 holds the queries: the weights of each key would sum to 1.",
+      "1": "Axis 1 holds the heads.", "0": "Axis 0 holds the texts."}),
+    ("scores = q @ k.transpose(-2, -1) / D ** ___", "0.5",
+     "Scores are divided by the square root of head_dim.",
      "the size of the scores does not grow with D",
-     "Scores are divided by the square root of head_dim."),
-    ("mask = torch.ones(T, T, dtype=torch.bool).tril(___)", ("0", "1", "-1", "T"),
+     {"1": "That divides by head_dim itself.", "2": "That divides by the square of head_dim.",
+      "-0.5": "That multiplies by the square root of head_dim."}),
+    ("mask = torch.ones(T, T, dtype=torch.bool).tril(___)", "0",
+     "tril(0) keeps the diagonal and everything below it.",
      "a query may attend to itself and to the tokens before it (True = may attend)",
-     "tril(0) keeps the diagonal and everything below it."),
-    ("mask = torch.ones(T, past + T, dtype=torch.bool).tril(___)", ("past", "0", "T", "past + 1"),
+     {"1": "That also keeps the cells just above the diagonal: a query may attend to the next token.",
+      "-1": "That drops the diagonal: a query may not attend to itself.",
+      "T": "That keeps all cells: nothing is masked."}),
+    ("mask = torch.ones(T, past + T, dtype=torch.bool).tril(___)", "past",
+     "New token i is at position past + i, so the diagonal is shifted by past.",
      "T new tokens may attend to the cached tokens (past of them), to the new ones before them and to themselves",
-     "New token i is at position past + i, so the diagonal is shifted by past."),
-    ("k = kv.repeat_interleave(___, dim=1)", ("H // K", "K", "H", "H * K"),
+     {"0": "That counts positions from the first cached token: new token 0 may attend to that one only.",
+      "T": "That shifts the diagonal by the number of new tokens.",
+      "past + 1": "That shifts the diagonal by one too many: a token may attend to the next one."}),
+    ("k = kv.repeat_interleave(___, dim=1)", "H // K",
+     "Each KV head is repeated H / K times in a row.",
      "kv (B, K, S, D) is expanded to H query heads, six for two KV heads",
-     "Each KV head is repeated H / K times in a row."),
-    ("rotated = torch.cat((-q[..., D // 2:], q[..., : D // 2]), ___)", ("-1", "-2", "1", "0"),
+     {"K": "That repeats each KV head K times and gives K · K heads.",
+      "H": "That repeats each KV head H times and gives K · H heads.",
+      "H * K": "That repeats each KV head H · K times and gives K · H · K heads."}),
+    ("rotated = torch.cat((-q[..., D // 2:], q[..., : D // 2]), ___)", "-1",
+     "The two halves are concatenated along head_dim, the last axis.",
      "the two halves of each head are swapped, one of them negated (half-split RoPE)",
-     "The two halves are concatenated along head_dim, the last axis."),
-    ("y = o_proj(out.transpose(___).reshape(B, T, H * D))", ("1, 2", "2, 3", "1, 3", "0, 1"),
+     {"-2": "Axis −2 holds the tokens.", "1": "Axis 1 holds the heads.", "0": "Axis 0 holds the texts."}),
+    ("y = o_proj(out.transpose(___).reshape(B, T, H * D))", "1, 2",
+     "Tokens and heads are swapped first; reshape then merges heads and head_dim.",
      "the heads' outputs (B, H, T, D) are concatenated for each token",
-     "Tokens and heads are swapped first; reshape then merges heads and head_dim."),
+     {"2, 3": "That swaps tokens and head_dim; the heads stay before the tokens.",
+      "1, 3": "That swaps heads and head_dim.", "0, 1": "That swaps texts and heads."}),
 )  # fmt: skip
-RIGHT_BLANKS = {line: options[0] for line, options, *_ in BLANKS}
+RIGHT_BLANKS = {line: option for line, option, *_ in BLANKS}
 
 
 @lru_cache(maxsize=64)
@@ -96,15 +116,13 @@ def _difference(line: str, option: str) -> str:
 @kind("shapes", 1)
 def blank_in_a_line(rng: random.Random) -> Question:
     line = draw(rng, RIGHT_BLANKS)
-    _, options, wanted, because = next(blank for blank in BLANKS if blank[0] == line)
-    differences = {option: _difference(line, option) for option in options}
-    right = [option for option, explanation in differences.items() if not explanation]
-    assert right == [options[0]]
+    _, right, because, wanted, mistakes = next(blank for blank in BLANKS if blank[0] == line)
+    differences = {option: _difference(line, option) for option in mistakes}
+    assert all(differences.values())
+    wrong = [(option, f"{mistake} {differences[option]}") for option, mistake in mistakes.items()]
     return Question(
         f"Fill in the blank so that {wanted}. Shapes: q, k and out (B, H, T, D); scores (B, H, T, S).",
-        Options(
-            right[0], [(o, explanation) for o, explanation in differences.items() if explanation], code=True
-        ).shuffled(rng),
+        Options(right, wrong, code=True).shuffled(rng),
         because,
         link=("steps", {}),
         code=line,

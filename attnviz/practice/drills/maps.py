@@ -33,11 +33,12 @@ TEXTS = (
 CLEAR, UNCLEAR = 0.6, 0.3  # mean weight on a role's keys: at least CLEAR to show that role, below UNCLEAR to show none
 LETTERS = "ABCD"
 SINK = "attention sink"
-FOUND = {
-    "previous token": "most of the weight is on the token before the query",
-    "current token": "most of the weight is on the query's own token",
-    "induction": "most of the weight is on the token after an earlier occurrence of the query's own token",
-    SINK: "most of the weight is on the first token",
+SEEN = {  # what a map of the role shows: its share of the weight, on average over n queries
+    "previous token": "the queries put {share} of their weight on the token before them",
+    "current token": "the queries put {share} of their weight on their own token",
+    "induction": "the {n} queries whose token occurred before put {share} of their weight on the token after an "
+    "earlier occurrence",
+    SINK: "the queries put {share} of their weight on the first token",
 }
 CALLED = {"previous token": "a previous-token head", "current token": "a current-token head",
           "induction": "an induction head", SINK: "an attention sink"}  # fmt: skip
@@ -61,7 +62,7 @@ def heads_by_role(text: str) -> dict[str, list[tuple[int, int]]]:
     """Return, for each role, the heads that clearly have it on this text and no other role."""
     run = _trace(text)
     weight = score(run.weights, run.allowed, run.tokens).weight
-    named = [role for role in FOUND if role in weight]
+    named = [role for role in SEEN if role in weight]
     return {
         role: [
             (layer, head)
@@ -75,6 +76,14 @@ def heads_by_role(text: str) -> dict[str, list[tuple[int, int]]]:
 def _head(text: str, layer: int, head: int) -> tuple[str, dict[str, str]]:
     """Return the page and settings that show this head on this text."""
     return "heads", {"model": CHECKPOINT, "text": text, "layer": str(layer), "head": str(head)}
+
+
+def _seen(role: str, weights: np.ndarray, run: Trace) -> str:
+    """Describe what a map (T, T) shows of its role, with the share of the weight that is on the role's keys."""
+    found = score(weights[None, None], run.allowed[:1], run.tokens)
+    key = "first token" if role == SINK else role
+    share, n = float(found.weight[key][0, 0]), int(found.n_queries[key][0])
+    return SEEN[role].format(share=f"{share:.0%}", n=n) + ", on average"
 
 
 def _sink(run: Trace, layer: int, head: int) -> tuple[np.ndarray, int]:
@@ -95,22 +104,24 @@ def map_of_a_role(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, found = _trace(text), heads_by_role(text)
     chosen = {role: rng.choice(found[role]) for role in found}
+    chosen[SINK] = rng.choice(found["current token"])
     maps = {role: run.weights[head] for role, head in chosen.items()}
-    maps[SINK], added = _sink(run, *rng.choice(found["current token"]))
+    maps[SINK], added = _sink(run, *chosen[SINK])
+    seen = {role: _seen(role, weights, run) for role, weights in maps.items()}
     roles = list(maps)
     rng.shuffle(roles)
     asked = rng.choice(roles)
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
     explanation = {
-        LETTERS[i]: f"{LETTERS[i]} is {CALLED[role]}: {FOUND[role]}." for i, role in enumerate(roles) if role != asked
+        LETTERS[i]: f"{LETTERS[i]} is {CALLED[role]}: {seen[role]}." for i, role in enumerate(roles) if role != asked
     }
     letter = LETTERS[roles.index(asked)]
     extra = f" This map was made for the question by adding {added} to the scores of key 0." if asked == SINK else ""
     return Question(
         f"Four attention maps of the text “{text}” (rows are queries, columns are keys). Which one is {CALLED[asked]}?",
         _letters(letter, explanation),
-        f"In {letter}, {FOUND[asked]}.{extra}",
-        link=_head(text, *chosen.get(asked, (0, 0))),
+        f"In {letter}, {seen[asked]}.{extra}",
+        link=_head(text, *chosen[asked]),
         maps=tuple(Drawn(causal_rows(maps[role]), LETTERS[i], tokens) for i, role in enumerate(roles)),
     )
 
@@ -129,7 +140,8 @@ def map_without_training(rng: random.Random) -> Question:
     layer, head = rng.choice(np.argwhere(most < UNCLEAR).tolist())
     plain = random_run.weights[layer, head]
     maps: list[tuple[np.ndarray, str]] = [
-        (run.weights[rng.choice(found[role])], f"is {CALLED[role]}: {FOUND[role]}") for role in found
+        (run.weights[head], f"is {CALLED[role]}: {_seen(role, run.weights[head], run)}")
+        for role, head in ((role, rng.choice(found[role])) for role in found)
     ]
     maps.append((plain, ""))
     rng.shuffle(maps)
@@ -140,9 +152,9 @@ def map_without_training(rng: random.Random) -> Question:
         "Four attention maps of one text: three from heads of a trained model, one from a model with random weights. "
         "Which one is untrained?",
         _letters(right, explanation),
-        f"Each trained head here puts on average {CLEAR:g} or more of its weight on one kind of key: the previous "
-        "token, the token itself, or the token after its earlier occurrence. "
-        f"{right} puts at most {most[layer, head]:.2f} on any of them.",
+        f"Each trained head here puts on average {CLEAR:.0%} or more of its weight on one kind of key: the previous "
+        "token, the token itself, or, if the token occurred before, the token after an earlier occurrence. "
+        f"{right} puts at most {most[layer, head]:.0%} on any of them.",
         link=("heads", {"model": "own", "text": text}),
         maps=tuple(Drawn(causal_rows(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
     )
@@ -171,8 +183,7 @@ def _masked_by_zero(scores: Tensor, allowed: Tensor) -> Tensor:
 _ROW_0 = "query 0 has only one key, and its weight is not 1"
 WRONG_MAPS = (  # function, id of the mistake if there is a page of it, reason
     (_without_mask, "mask_never_used", "there is weight above the diagonal, on later keys: the mask is never used"),
-    (_off_by_one, "", "each query also attends to the next token, one cell above the diagonal: tril(1) instead of "
-     "tril()"),
+    (_off_by_one, "", "queries also attend to the next token, one cell above the diagonal: tril(1) instead of tril()"),
     (_over_queries, "softmax_over_queries", f"{_ROW_0}: the softmax is over the queries"),
     (_after_softmax, "mask_after_softmax", f"{_ROW_0}: the mask is applied after the softmax"),
     (_masked_by_zero, "", "there is weight above the diagonal: masked scores are set to 0 instead of −∞"),
@@ -189,14 +200,15 @@ def map_with_a_mistake(rng: random.Random) -> Question:
     several = [head for role in ("induction", "current token") for head in found[role]]
     rng.shuffle(several)
     mistaken, head = next((w, head) for head in several if _is_wrong(w := make(*_scores(run, *head))))
-    maps = [causal_rows(run.weights[each]) for each in [each for each in several if each != head][:3]]
+    correct = [each for each in several if each != head][:3]
+    maps = [causal_rows(run.weights[each]) for each in correct]
     wrong = rng.randrange(4)
     maps.insert(wrong, _drawn_where(mistaken > 0, mistaken))
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
     explanation = {
-        LETTERS[i]: f"{LETTERS[i]} is correct: there is no weight above the diagonal, and each row sums to 1."
-        for i in range(4)
-        if i != wrong
+        letter: f"{letter} is correct, the map of layer {layer}, head {head}: there is no weight above the diagonal, "
+        "and each row sums to 1."
+        for letter, (layer, head) in zip([each for each in LETTERS if each != LETTERS[wrong]], correct, strict=True)
     }
     return Question(
         "Four causal attention maps; rows are queries. Three are correct. Which one comes from code with a mistake?",
@@ -234,15 +246,20 @@ def weight_off_a_map(rng: random.Random) -> Question:
     i = rng.randrange(2, n)
     j = rng.randrange(i + 1)
     right = float(weights[i, j])
-    others = [right + step * sign for step in (0.3, 0.6) for sign in (-1, 1) if 0 <= right + step * sign <= 1]
-    explanation = (
-        "Compare the cell with the colour scale: light is near 0, dark is near 1 (in dark mode, bright is near 1)."
-    )
+    steps = [step for step in (-0.6, -0.3, 0.3, 0.6) if 0 <= right + step <= 1]
+    wrong = [
+        (
+            f"{right + step:.2f}",
+            f"That is {abs(step):.1f} too {'high' if step > 0 else 'low'}. Compare the cell with the colour scale: "
+            "light is near 0, dark is near 1 (in dark mode, bright is near 1).",
+        )
+        for step in steps
+    ]
     tokens = tuple(tokenizer().labels(run.tokens[:n].tolist()))
     return Question(
         f"A map of a trained head: rows are queries, columns are keys, both from 0. Approximately what weight does "
         f"query {i} put on key {j}?",
-        Options(f"{right:.2f}", [(f"{other:.2f}", explanation) for other in others]).shuffled(rng),
+        Options(f"{right:.2f}", wrong).shuffled(rng),
         f"Row {i}, column {j}: {right:.2f}. The row's {i + 1} weights sum to 1.",
         link=_head(text, layer, head),
         maps=(Drawn(causal_rows(weights), "", tokens, show_values=False),),
@@ -268,7 +285,7 @@ def missing_weight(rng: random.Random) -> Question:
         NumberAnswer(
             found,
             wrong=known(
-                (sum(others), "That is the sum of the other weights; all together sum to 1."),
+                (round(sum(others), 2), "That is the sum of the other weights; all together sum to 1."),
                 (1 / (i + 1), "The weights are not equal."),
             ),
             digits=2,
@@ -297,25 +314,33 @@ def row_of_a_mask(rng: random.Random) -> Question:
     }
 
     def row(w: int | None = None, s: int = 0, p: int = 0, plus: int = 0) -> str:
-        queries = n - p
-        mask = attention_mask(queries, n, causal=True, window=w, n_sinks=s, offset=p)
+        mask = attention_mask(n - p, n, causal=True, window=w, n_sinks=s, offset=p)
         assert mask is not None
-        return " ".join(str(int(x)) for x in mask[min(max(i - p + plus, 0), queries - 1)])
+        return " ".join(str(int(x)) for x in mask[i - p + plus])
 
     args = options[mask_type]["args"]
     right = row(**args)
-    wrong = [
-        (row(), "That is the causal mask without a window."),
-        (row(w=window), f"That is a sliding window of {window} tokens without sink tokens."),
-        (row(w=window + 1), f"That is a window of {window + 1} tokens: the query itself is part of the window."),
-        (row(w=window, s=1), f"That is a sliding window of {window} tokens with a sink token."),
-        (row(**args, plus=-1), "A query may also attend to itself."),
-        (" ".join("0" if x == "1" else "1" for x in right.split()), "1 means that the key may be attended to."),
-    ]
+    others = {
+        "causal": (row(), "That is the causal mask without a window."),
+        "window": (row(w=window), f"That is a sliding window of {window} tokens without sink tokens."),
+        "sinks": (row(w=window, s=1), f"That is a sliding window of {window} tokens with a sink token."),
+    }
+    if mask_type == "cache":
+        others["causal"] = (row(plus=-3), "That leaves out the 3 cached tokens: the mask needs an offset.")
+    wrong = [other for name, other in others.items() if name != mask_type]
+    if "w" in args:
+        wider = args | {"w": window + 1}
+        wrong.append(
+            (row(**wider), f"That is a window of {window + 1} tokens: the query itself is part of the window.")
+        )
+    wrong.append((row(**args, plus=-1), "A query may also attend to itself."))
     asked = f"new token {i - 3} (from 0)" if mask_type == "cache" else f"query {i} (from 0)"
     return Question(
         f"{options[mask_type]['text']}; {n} keys; 1 means “may attend”. What is the mask row of {asked}?",
-        Options(right, [w for w in wrong if w[0] != right][:4], code=True).shuffled(rng),
-        f"Position {i} may attend to keys up to {i}, within the window if there is one; a sink token stays visible.",
+        Options(right, wrong, code=True).shuffled(rng),
+        f"{asked.capitalize()} {f'is at position {i} and ' * (mask_type == 'cache')}may attend to keys up to {i}"
+        + {"window": f", the last {window} of them.", "sinks": f", the last {window} of them, and to key 0."}.get(
+            mask_type, "."
+        ),
         link=OFFSET if mask_type == "cache" else window_page(window),
     )

@@ -68,11 +68,11 @@ def keys_in_a_window(rng: random.Random) -> Question:
             wrong=known(
                 (t + 1, "That is without the window."),
                 (found + 1, "The query itself is part of the window."),
-                (w, "The query may also attend to the sink tokens."),
+                (w, "The query may also attend to the sink tokens.") if sinks else None,
             ),
         ),
-        "A query may attend to the last w tokens, including itself, and to any sink tokens, which here lie before the "
-        "window.",
+        "A query may attend to the last w tokens, including itself"
+        + (f", and to {count(sinks, 'sink token')} before the window." if sinks else "."),
         (Equation(window + first if sinks else function("min", window, Value(t + 1, "t + 1", "tokens so far"))),),
         window_page(w, sinks),
     )
@@ -92,7 +92,7 @@ def keys_with_a_cache(rng: random.Random) -> Question:
             wrong=known(
                 (i + 1, "You left out the cached tokens: the mask needs an offset."),
                 (past + i, "A token may also attend to itself."),
-                (past + T, "Later new tokens are masked."),
+                (past + T, "Later new tokens are masked.") if i < T - 1 else None,
             ),
         ),
         "It may attend to all cached tokens, to the new ones before it, and to itself.",
@@ -161,6 +161,7 @@ def _share(scores: list[float], own: int, among: list[int]) -> Expression:
 def weight_of_two(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-3, 4), 2)]
     found = float(weights_of(scores, [True, True])[0])
+    linear = scores[0] / sum(scores) if sum(scores) else 0.0  # not finite, or 0 / 0
     return Question(
         f"A query may attend to 2 keys, with scores {' and '.join(map(number_text, scores))}. What is the weight of "
         "the first key?",
@@ -169,10 +170,7 @@ def weight_of_two(rng: random.Random) -> Question:
             tolerance=0.01,
             wrong=known(
                 (1 - found, "That is the weight of the second key."),
-                (
-                    scores[0] / sum(scores) if sum(scores) else math.inf,
-                    "Take the exponentials before dividing by their sum.",
-                ),
+                (linear, "Take the exponentials before dividing by their sum.") if linear else None,
             ),
         ),
         "Softmax divides each exponential by their sum; only the difference of the two scores matters.",
@@ -212,7 +210,7 @@ def weight_beside_a_masked_key(rng: random.Random) -> Question:
 
 @kind("masks", 3)
 def entropy_of_a_flat_row(rng: random.Random) -> Question:
-    t = rng.choice((3, 7, 15, 31, 63))
+    t = rng.randrange(3, 21)
     weights = weights_of([0.0] * (t + 1), [True] * (t + 1))
     found = float(-(weights * weights.log()).sum())
     return Question(
@@ -221,7 +219,7 @@ def entropy_of_a_flat_row(rng: random.Random) -> Question:
         NumberAnswer(
             found,
             "nats",
-            0.01,
+            0.005,  # of ln 21, that of one key fewer is 1.6 % less
             known(
                 (math.log(t), f"Query {t} may attend to {t + 1} keys."),
                 (math.log2(t + 1), "That is the entropy in bits."),
@@ -249,7 +247,7 @@ def softmax_of_nothing(rng: random.Random) -> Question:
     return Question(
         f"All {n} keys of a query are masked, and the code sets masked scores to {way} before torch's softmax. What "
         "are the weights?",
-        Options(found, others).shuffled(rng),
+        Options(found, [other for other in others if other[0] != found]).shuffled(rng),
         "Softmax first subtracts the largest score: −∞ − (−∞) is NaN, but −1e9 − (−1e9) is 0, which gives equal "
         "weights.",
         link=("mistakes", {"mistake": "fully_masked_row"}),
@@ -339,7 +337,7 @@ def strongest_key(rng: random.Random) -> Question:
     column = int(weights[:, i].argmax())
     return Question(
         f"A map of attention weights: rows are queries, columns are keys. Click the strongest key of query {i}.",
-        CellAnswer(causal_rows(weights), (i, best), {(column, i): f"That is the strongest query of key {i}."}),
+        CellAnswer(causal_rows(weights), (i, best), (((column, i), f"That is the strongest query of key {i}."),)),
         f"In row {i} the largest weight is {float(weights[i, best]):.2f}, at key {best}; the row sums to 1.",
         link=("heads", {}),
     )
@@ -350,7 +348,7 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
     T, w = rng.choice((7, 8, 9)), rng.choice((2, 3, 4))
     mask = attention_mask(T, T, causal=True, window=w)
     assert mask is not None
-    i = rng.randrange(w, T)
+    i = rng.randrange(w + 1, T)
     first = int(mask[i].nonzero()[0])
     return Question(
         f"A causal sliding window of {w} tokens, including the query. Click the earliest key that query {i} may "
@@ -358,7 +356,7 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
         CellAnswer(
             causal_rows(torch.zeros(T, T)),
             (i, first),
-            {(i, i - w): "The query itself is part of the window.", (i, 0): "Key 0 is outside the window."},
+            (((i, i - w), "The query itself is part of the window."), ((i, 0), "Key 0 is outside the window.")),
         ),
         f"The window of query {i} holds the keys {first} to {i}: {w} keys.",
         link=window_page(w),
@@ -368,10 +366,10 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
 @kind("masks", 3)
 def pattern_of_a_map(rng: random.Random) -> Question:
     """Ask for the key that an induction head attends to, in a text that repeats itself."""
-    n = rng.choice((3, 4))
+    n = rng.choice((3, 4, 5))
     words = rng.sample(["red", "ball", "cat", "sun", "tree", "hat", "dog"], n)
     text, T = words * 2, 2 * n
-    i = rng.randrange(n, T - 1)
+    i = rng.randrange(n + 1, T)
     target = i - n + 1
     numbered = " ".join(f"{j}:{word}" for j, word in enumerate(text))
     return Question(
@@ -379,11 +377,11 @@ def pattern_of_a_map(rng: random.Random) -> Question:
         CellAnswer(
             causal_rows(torch.zeros(T, T)),
             (i, target),
-            {
-                (i, 0): "That would be an attention sink.",
-                (i, i - n): "That is the earlier occurrence itself; an induction head attends to the token after it.",
-                (i, i - 1): "A previous-token head attends there.",
-            },
+            (
+                ((i, 0), "That would be an attention sink."),
+                ((i, i - n), "That is the earlier occurrence itself; an induction head attends to the token after it."),
+                ((i, i - 1), "A previous-token head attends there."),
+            ),
         ),
         f"“{text[i]}” occurs earlier at position {i - n}; an induction head attends to the token after it, at position "
         f"{target}.",

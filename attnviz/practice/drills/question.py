@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attnviz.equations import Equation
@@ -18,6 +18,7 @@ SUBJECTS = {
     "decoding": "Decoding and speed",
 }
 LEVELS = {1: "Basic", 2: "Interview", 3: "Hard"}
+MAX_DRAWS = 100  # of the inputs of a question, until its answers can be told apart
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,24 @@ def kind(
 
 
 def make(name: str, seed: int) -> Question:
-    """Make the question of this kind and seed. ValueError for an unknown kind."""
+    """Make the question of this kind and seed. ValueError for an unknown kind.
+
+    It is drawn again until each known wrong answer can be told from the right one and from the others. Otherwise the
+    answer of who made that mistake would be accepted, or get the reason of another mistake.
+    """
     if name not in KINDS:
         raise ValueError(f"There is no kind of question {name[:40]!r}.")
     found = KINDS[name]
-    asked = found.ask(random.Random(f"{name}/{seed}"))
+    asked = next(asked for asked in _draws(found, seed) if not asked.answer.clashes())
     own = {key: value for key, value in vars(asked).items() if key not in ("kind", "subject", "level", "seed")}
     return Question(**own, kind=name, subject=found.subject, level=found.level, seed=seed)
+
+
+def _draws(kind: Kind, seed: int) -> Iterator[Question]:
+    """Draw the question of a kind and seed again and again, differently each time."""
+    for n in range(MAX_DRAWS):
+        yield kind.ask(random.Random(f"{kind.name}/{seed}" + f"/{n}" * (n > 0)))
+    raise RuntimeError(f"The known wrong answers of {kind.name} clash for seed {seed} in {MAX_DRAWS} draws.")
 
 
 def kinds_of(subject: str, level: int) -> list[Kind]:
@@ -108,23 +120,21 @@ class Options:
     code: bool = False
 
     def shuffled(self, rng: random.Random) -> ChoiceAnswer:
-        """Return the options in random order, without duplicates."""
+        """Return the options in random order."""
         shown = self._shown()
-        order = list(shown)
-        rng.shuffle(order)
-        return self._answer(shown, order)
+        rng.shuffle(shown)
+        return self._answer(shown)
 
     def in_order(self) -> ChoiceAnswer:
         """Return the options in alphabetical order, for the letters of maps that are already shuffled."""
-        shown = self._shown()
-        return self._answer(shown, sorted(shown))
+        return self._answer(sorted(self._shown()))
 
-    def _shown(self) -> dict[str, str]:
-        shown = {self.right: ""}
-        for option, explanation in self.wrong:
-            shown.setdefault(option, explanation)
-        assert all(shown), "an option without text"
+    def _shown(self) -> list[tuple[str, str]]:
+        shown = [(self.right, ""), *self.wrong]
+        assert all(option for option, _ in shown), "an option without text"
         return shown
 
-    def _answer(self, shown: dict[str, str], order: list[str]) -> ChoiceAnswer:
-        return ChoiceAnswer(tuple(order), order.index(self.right), tuple(shown[o] for o in order), self.code)
+    def _answer(self, shown: list[tuple[str, str]]) -> ChoiceAnswer:
+        return ChoiceAnswer(
+            tuple(o for o, _ in shown), shown.index((self.right, "")), tuple(e for _, e in shown), self.code
+        )

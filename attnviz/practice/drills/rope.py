@@ -97,16 +97,19 @@ def partner(rng: random.Random) -> Question:
     width, dimension = Value(D, "D", "head_dim"), Value(n, "n", "dimension")
     named = "half-split (GPT-NeoX, and Llama on Hugging Face)" if layout == "half" else "interleaved (GPT-J)"
     way = dimension + width / 2 if layout == "half" else (dimension + 1 if n % 2 == 0 else dimension - 1)
+    across = n - 1 if n % 2 == 0 else n + 1  # the neighbour in another pair; none for n = 0
+    wrong = [
+        (beside, "That is the interleaved layout.") if layout == "half" else (half, "That is the half-split layout.")
+    ]
+    if layout == "interleaved" and across > 0:
+        wrong.append((across, "In the interleaved layout a pair begins with an even dimension."))
+    if layout == "half":
+        wrong.append((D - 1 - n, "Dimensions are not mirrored: each moves by half of head_dim."))
     return Question(
         f"head_dim = {D}, {named} layout, dimensions counted from 0. Which dimension forms a pair with dimension {n}?",
         NumberAnswer(
             other,
-            wrong=known(
-                (beside, "That is the interleaved layout.")
-                if layout == "half"
-                else (n + 1, "In the interleaved layout a pair begins with an even dimension."),
-                (half, "That is the half-split layout."),
-            ),
+            wrong=known(*wrong),
         ),
         "The half-split layout pairs n with n + D / 2; the interleaved layout pairs 2j with 2j + 1.",
         (Equation(way),),
@@ -134,13 +137,11 @@ def same_score(rng: random.Random) -> Question:
     def described(pair: tuple[int, int]) -> str:
         return f"q at {pair[0]}, k at {pair[1]}"
 
-    explanation = "The distance between query and key is different."
+    wrong = [(described((a, b)), f"The distance is {a} − {b} = {a - b}, not {m - n}.") for a, b in pairs[1:]]
     return Question(
         f"RoPE rotates a query at position {m} and a key at position {n}. At which positions do the same two vectors "
         "give the same score?",
-        Options(described(equal[0]), [(described(p), explanation) for p in pairs[1:] if p[0] - p[1] != m - n]).shuffled(
-            rng
-        ),
+        Options(described(equal[0]), wrong).shuffled(rng),
         f"The score depends only on the distance, {m} − {n} = {m - n}.",
         link=("rope", {"tab": "distance"}),
     )
@@ -175,17 +176,20 @@ def how_many_pairs(rng: random.Random) -> Question:
     _, m = published_with(rng, lambda m: bool(m.rotary_dim) and m.attention != "mla")
     rotated = Value(m.rotary_dim, "R", "rotated dimensions")
     partial = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
+    wrong = [
+        (m.rotary_dim, "There is one frequency per pair of dimensions, not per dimension."),
+        (m.d_model / 2, "RoPE rotates each head separately."),
+    ]
+    if partial:
+        wrong.append((m.head_dim, "Only part of each head is rotated, and each frequency rotates two dimensions."))
+        if m.head_dim != 2 * m.rotary_dim:
+            wrong.append((m.head_dim / 2, "Only part of each head is rotated."))
     return Question(
         f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} heads, head_dim = {m.head_dim}{partial}. How many frequencies "
         "does RoPE have in a layer?",
         NumberAnswer(
             len(rope_frequencies(m.rotary_dim, m.rope_theta or 10_000.0)),
-            wrong=known(
-                (m.head_dim, "There is one frequency per pair of dimensions, not per dimension."),
-                (m.head_dim / 2, "Only part of each head is rotated."),
-                (m.rotary_dim, "There is one frequency per pair of dimensions, not per dimension."),
-                (m.d_model / 2, "RoPE rotates each head separately."),
-            ),
+            wrong=known(*wrong),
         ),
         "There is one frequency per pair of rotated dimensions, and all heads of a layer share the same frequencies.",
         (Equation(rotated / 2),),

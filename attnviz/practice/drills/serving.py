@@ -16,7 +16,7 @@ from attnviz.decode.paged import BlockPool, PagedSequence, unused_slots
 from attnviz.equations import Equation, Value, function, total
 from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.cost import D, K, L, described
-from attnviz.practice.drills.decoding import on_a_machine
+from attnviz.practice.drills.decoding import in_16_bits, on_a_machine
 from attnviz.practice.drills.question import Question, kind
 
 
@@ -26,29 +26,36 @@ def sequences_that_fit(rng: random.Random) -> Question:
     found = on_a_machine(rng, lambda m, a: _fills(m, a, tokens))
     assert found is not None
     id, m, a = found
-    memory, weights, one, n = _filled(m, a, tokens)
+    memory, weights = _filled(m, a, tokens)[:2]
     number, size = Value(weights // 2, "N", "parameters"), Value(2, "b", "bytes per number")
     whole, s = Value(memory, "M", "bytes of memory"), Value(tokens, "S", "tokens")
     return Question(
-        f"{described(m)}, {weights // 2:,} parameters. Weights and caches are in bf16. How many sequences of "
-        f"{tokens:,} tokens fit beside the weights in the {memory / 2**30:.2f} GiB ({memory:,} B) of one "
+        f"{described(m)}, {weights // 2:,} parameters. Weights and caches are in {in_16_bits(a)}. How many sequences "
+        f"of {tokens:,} tokens fit beside the weights in the {memory / 2**30:.2f} GiB ({memory:,} B) of one "
         f"{a.name}, if nothing else is stored?",
-        NumberAnswer(
-            n,
-            "sequences",
-            wrong=known(
-                (n + 1, "Only whole sequences fit: round down."),
-                ((memory - weights) / one, "Only whole sequences fit: round down."),
-                ((memory - weights) // (one // 2), "You counted K and V once."),
-                (memory // one, "You left out the weights."),
-                ((memory - weights // 2) // one, "bf16 takes 2 bytes per parameter."),
-                ((memory - weights) // (one * m.group_size), "Only the KV heads are cached."),
-                ((memory / 2**30 * 1e9 - weights) // one, "1 GiB is 2³⁰ bytes, not 10⁹."),
-            ),
-        ),
+        _number_that_fits(m, a, tokens),
         "The memory without the weights, divided by the cache of one sequence and rounded down.",
         (Equation(function("floor", (whole - size * number) / (2 * L(m) * K(m) * D(m) * s * size)), unit="sequences"),),
         ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "reserve": "0", "tab": "memory"}),
+    )
+
+
+def _number_that_fits(m: ModelConfig, a: Accelerator, tokens: int) -> NumberAnswer:
+    memory, weights, one, n = _filled(m, a, tokens)
+    left = memory - weights
+    ungrouped = left // (one * m.group_size), "Only the KV heads are cached."
+    return NumberAnswer(
+        n,
+        "sequences",
+        wrong=known(
+            (n + 1, "The last of these does not fit: round down."),
+            (left / one, "Only whole sequences fit: round down."),
+            (left // (one // 2), "You counted K and V once."),
+            (memory // one, "You left out the weights."),
+            ((memory - weights // 2) // one, f"{in_16_bits(a)} takes 2 bytes per parameter."),
+            ((memory / 2**30 * 1e9 - weights) // one, "1 GiB is 2³⁰ bytes, not 10⁹."),
+            ungrouped if m.group_size > 1 else None,
+        ),
     )
 
 
@@ -59,38 +66,30 @@ def _filled(m: ModelConfig, a: Accelerator, tokens: int) -> tuple[int, int, int,
 
 
 def _fills(m: ModelConfig, a: Accelerator, tokens: int) -> bool:
-    """Check that 2 to 100 sequences fit, and that rounded bytes lead to the same number."""
+    """Check that 2 to 100 sequences fit, that rounded bytes lead to the same number, and mistakes to others."""
     if m.max_context is None or tokens > m.max_context:
         return False
     memory, weights, one, n = _filled(m, a, tokens)
-    return 2 <= n <= 100 and 0.1 < (memory - weights) / one - n < 0.9
+    if not 2 <= n <= 100 or not 0.1 < (memory - weights) / one - n < 0.9:
+        return False
+    return not _number_that_fits(m, a, tokens).clashes()
 
 
 @kind("decoding", 2)
 def time_to_first_token(rng: random.Random) -> Question:
-    tokens = rng.choice((512, 1024, 2048))
+    tokens = rng.choice((512, 1536, 2048))  # not 1,024: one of 1,024 tokens takes about as many ms as all take s
     found = on_a_machine(rng, lambda m, a: _is_arithmetic(m, a, tokens))
     assert found is not None
     id, m, a = found
     N = count_parameters(m).total
-    milliseconds, on_the_page = 2e3 * N * tokens / a.flops, 1e3 * prefill(m, tokens).seconds(a)
+    on_the_page = 1e3 * prefill(m, tokens).seconds(a)
     number, n = Value(N, "N", "parameters"), Value(tokens, "T", "tokens")
     peak = Value(a.flops / 1e3, "P", "peak FLOPs per millisecond", digits=3, scientific=True)
     return Question(
         f"{m.name} has {N:,} parameters. A prompt of {tokens:,} tokens is processed at once on one {a.name}, whose "
         f"peak is {a.flops / 1e12:,g} TFLOP/s. With 2 FLOPs per parameter and token, all at this peak, what is the "
         "time to the first token, in milliseconds?",
-        NumberAnswer(
-            milliseconds,
-            "ms",
-            0.02,
-            known(
-                (milliseconds / 2, "A multiply-add is 2 FLOPs."),
-                (milliseconds / 1e3, "That is the time in seconds."),
-                (milliseconds / tokens, "That is for one token of the prompt."),
-                (2e3 * N / a.bandwidth, "That is the time to read the weights, which limits a decode step."),
-            ),
-        ),
+        _time_to_first_token(N, a, tokens),
         "A prompt's tokens share each weight that is read, so arithmetic is the limit. The page counts the layers' "
         "weights for each token, those of the output layer for the last one, and scores and weighted sums: "
         f"{on_the_page:.3g} ms.",
@@ -99,10 +98,28 @@ def time_to_first_token(rng: random.Random) -> Question:
     )
 
 
+def _time_to_first_token(N: int, a: Accelerator, tokens: int) -> NumberAnswer:
+    milliseconds = 2e3 * N * tokens / a.flops
+    return NumberAnswer(
+        milliseconds,
+        "ms",
+        0.02,
+        known(
+            (milliseconds / 2, "A multiply-add is 2 FLOPs."),
+            (milliseconds / 1e3, "That is the time in seconds."),
+            (milliseconds / tokens, "That is for one token of the prompt."),
+            (2e3 * N / a.bandwidth, "That is the time to read the weights, which limits a decode step."),
+        ),
+    )
+
+
 def _is_arithmetic(m: ModelConfig, a: Accelerator, tokens: int) -> bool:
-    """Check that bf16 weights fit, that a prompt is limited by arithmetic, and takes 2 · N · T FLOPs within 10 %."""
+    """Check that 16-bit weights fit, that a prompt is limited by arithmetic and takes 2 · N · T FLOPs within 10 %, and
+    that mistakes lead to other numbers."""
     N = count_parameters(m).total
     if m.moe or m.max_context is None or tokens > m.max_context or 2 * N > a.memory:
+        return False
+    if _time_to_first_token(N, a, tokens).clashes():
         return False
     prompt = prefill(m, tokens)
     return prompt.bound_by(a) == "compute" and abs(prompt.flops / (2 * N * tokens) - 1) < 0.1
