@@ -117,7 +117,9 @@ def test_only_the_end_of_a_text_is_unfinished():
     assert unfinished(b"\xba") == b"" and unfinished(b"\xe5a") == b""
 
 
-@together("data", [b"\xe5", b"\xe5\xba", b"\xe2", b"\xf0", b"\xf0\x9f\x91", b"\xc3", b"\xd9", b"\xe3", b"\xef", b"\xd0"])
+@together(
+    "data", [b"\xe5", b"\xe5\xba", b"\xe2", b"\xf0", b"\xf0\x9f\x91", b"\xc3", b"\xd9", b"\xe3", b"\xef", b"\xd0"]
+)
 def test_examples_are_visible_characters_that_begin_with_these_bytes(data):
     found = examples(began(data))
     assert len(found) == 3 and all(c.encode().startswith(data) for c in found)
