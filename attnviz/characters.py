@@ -70,7 +70,7 @@ def _spans(pieces: Sequence[bytes], units: Sequence[str]) -> list[Span]:
 
 
 def whole(found: Sequence[Span], most: int) -> int:
-    """Return the largest number of tokens, at most `most`, that ends with a whole character; `most` if there is none."""
+    """Return how many tokens, at most `most`, end with a whole character; `most` if the first one is longer."""
     return max((span.stop for span in found if span.stop <= most), default=most)
 
 
@@ -103,7 +103,7 @@ def printable(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Return the text as it is read: spaces, line ends and joined emoji as such, what would be invisible written out."""
+    """Return the text as it is read, with spaces, line ends and joined emoji; what else is invisible is written out."""
     return "".join(c if c in " \n\t" or _is_visible(c[0]) else printable(c) for c in graphemes(text))
 
 
@@ -139,7 +139,7 @@ def unfinished(data: bytes) -> bytes:
 
 @cache
 def began(data: bytes) -> range:
-    """Return the code points that these bytes begin, such as U+5000 to U+5FFF for E5; an empty range for no character."""
+    """Return the code points that these bytes begin: U+5000 to U+5FFF for E5; an empty range for no character."""
     if not data or not 0xC2 <= data[0] <= 0xF4 or any(not 0x80 <= b <= 0xBF for b in data[1:]):
         return range(0)
     length = 2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4

@@ -76,9 +76,15 @@ class Tokenizer:
         """Describe a token that completes no character: "begins 儿, 入, 八, … (U+5000–U+5FFF)"; "" for others."""
         if self._bpe.id_to_token(token) is None or not (points := self._begun([*before, token])):
             return ""
-        verb, block = "continues" if before else "begins", f"U+{points.start:04X}–U+{points.stop - 1:04X}"
+        verb = "continues" if self._continues(token, before) else "begins"
+        block = f"U+{points.start:04X}–U+{points.stop - 1:04X}"
         some = ", ".join(examples(points))
         return f"{verb} {some}, … ({block})" if some else f"{verb} {block}"
+
+    def _continues(self, token: int, before: Sequence[int]) -> bool:
+        """Check whether a token that completes no character adds to what `before` began."""
+        (own,) = self.token_bytes([token])
+        return len(unfinished(b"".join(self.token_bytes([*before, token])))) > len(own)
 
     def _begun(self, ids: Sequence[int]) -> range:
         """Return the code points of which the last of these tokens writes a part but not the end."""
@@ -171,7 +177,10 @@ def marks(labels: Sequence[str]) -> str:
         r"⇥": "“⇥” is a tab",
         r" \d+/\d+$": "“2/3” is the second of three tokens that together are one character",
         r"<0x[0-9A-F]{2}>$": "“<0xE5>” is one byte of a character",
-        r"<0x[0-9A-F]{2}> .…$": "“<0xE5> 儿…” is a byte that can begin 儿 and other characters",
+        r"<0x[0-9A-F]{2}> (.)…$": r"“\g<0>” is a byte that can be a part of \1 or of other characters",
     }
-    found = [meaning for mark, meaning in meanings.items() if any(re.search(mark, label) for label in labels)]
+    firsts = (
+        (next(filter(None, (re.search(mark, each) for each in labels)), None), said) for mark, said in meanings.items()
+    )
+    found = [first.expand(said) for first, said in firsts if first]
     return f"{', '.join(found)}." if found else ""

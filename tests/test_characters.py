@@ -7,7 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnviz.characters import (
-    Span, began, code_points, examples, graphemes, growing, printable, readable, spans, unfinished, whole,
+    Span,
+    began,
+    code_points,
+    examples,
+    graphemes,
+    growing,
+    printable,
+    readable,
+    spans,
+    unfinished,
+    whole,
 )  # fmt: skip
 from tests.together import together
 
@@ -21,7 +31,8 @@ def single_bytes(text: str) -> list[bytes]:
 @together(
     "text, expected",
     [
-        ("", []), ("abc", list("abc")), ("e\u0301a", ["e\u0301", "a"]), (FAMILY + FLAG, [FAMILY, FLAG]), ("床前", ["床", "前"]),
+        ("", []), ("abc", list("abc")), ("e\u0301a", ["e\u0301", "a"]), (FAMILY + FLAG, [FAMILY, FLAG]),
+        ("床前", ["床", "前"]),
         (FLAG + "🇫🇷", [FLAG, "🇫🇷"]), ("\r\n", ["\r", "\n"]), ("é\r\n", ["é", "\r", "\n"]), ("กำ", ["กำ"]),
         ("\udce5\u0301a", ["\udce5", "\u0301", "a"]), ("\u202eab", ["\u202e", "a", "b"]), ("👍🏽", ["👍🏽"]),
     ],
@@ -82,8 +93,10 @@ def test_what_a_writer_has_is_the_last_span_of_the_text_so_far(pieces, first):
 @together(
     "text, shown",
     [
-        (f"a {FAMILY}\n", f"a {FAMILY}\n"), ("❤\ufe0f", "❤\ufe0f"), ("\u200d", "U+200D"), ("a\u202eb", "aU+202Eb"), ("\udce5", "<0xE5>"),
-        ("naïve e\u0301", "naïve e\u0301"), ("\u0301", "◌\u0301"), ("\x00", "␀"), ("\u3164", "U+3164"), ("می\u200cخواهم", "می\u200cخواهم"),
+        (f"a {FAMILY}\n", f"a {FAMILY}\n"), ("❤\ufe0f", "❤\ufe0f"), ("\u200d", "U+200D"), ("a\u202eb", "aU+202Eb"), 
+        ("\udce5", "<0xE5>"),
+        ("naïve e\u0301", "naïve e\u0301"), ("\u0301", "◌\u0301"), ("\x00", "␀"), ("\u3164", "U+3164"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
     ],
 )  # fmt: skip
 def test_running_text_reads_as_text_and_hides_nothing(text, shown):

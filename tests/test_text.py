@@ -127,6 +127,7 @@ def test_a_token_is_named_as_it_will_be_labelled_in_the_text():
     assert TOKENIZER.name(BA) == "<0xBA>" and TOKENIZER.described(BA) == ""  # no character begins with it
     the = token(b" the")
     assert TOKENIZER.name(the, [E5]) == "·the" and TOKENIZER.described(the, [E5]) == ""
+    assert TOKENIZER.described(E5, [E5, BA]) == TOKENIZER.described(E5)  # it does not continue them
     assert TOKENIZER.described(10**6) == "" and TOKENIZER.described(token(b"\xcc")) == "begins U+0300–U+033F"
 
 
@@ -136,5 +137,5 @@ def test_the_unfinished_tokens_are_those_of_the_last_character():
 
 
 def test_what_a_byte_begins_is_explained():
-    assert marks(["<0xE5> 儿…"]) == "“<0xE5> 儿…” is a byte that can begin 儿 and other characters."
+    assert marks(["<0xE5> 儿…"]) == "“<0xE5> 儿…” is a byte that can be a part of 儿 or of other characters."
     assert marks(["<0xBA>"]) == "“<0xE5>” is one byte of a character."

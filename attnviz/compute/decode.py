@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
@@ -17,6 +17,7 @@ from cachetools import LRUCache, TLRUCache, cached
 from cachetools.keys import hashkey
 
 from attnviz import decode
+from attnviz.characters import Span, growing, readable
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
@@ -98,6 +99,20 @@ def written_of(view: View, ahead: int = AHEAD) -> Written:
         n = min(n + CHUNK, most)
         found = first(n)
     return found
+
+
+def written_characters(view: View, written: Written) -> list[Span]:
+    """Return for each generated token the character that it ends, or the byte that it adds to one, in the text so far.
+
+    Its tokens are counted from the first generated one.
+    """
+    ids = [step.id for step in written.steps]
+    return growing(models.tokenizer_of(view.settings.tokenizer).token_bytes(ids))
+
+
+def text_of(view: View, ids: Sequence[int]) -> str:
+    """Return these tokens as running text; a character that is not complete as the bytes it has."""
+    return "".join(readable(span.text) for span in models.tokenizer_of(view.settings.tokenizer).spans(ids))
 
 
 def text_so_far(view: View) -> tuple[int, ...]:

@@ -203,22 +203,35 @@ def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
 
 @dataclass(frozen=True)
 class Vocabulary(Sequence[str]):
-    """Lazy sequence of the printable label of each token id of a model."""
+    """Lazy sequence of the printable label of each token id of a model, as it would be labelled where it is written."""
 
     model: str
     size: int
     files: Hashable  # of an opened model: its tokenizer may have been replaced since
+    before: tuple[int, ...] = ()  # tokens before it that began a character and did not complete it
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, token: Any) -> Any:
-        return _label(self.model, int(token), self.files)
+        return _label(self.model, int(token), self.before, self.files)
+
+    def after(self, ids: Sequence[int]) -> Vocabulary:
+        """Return the labels after these tokens: after two bytes of 床, its third byte is "床 3/3"."""
+        return replace(self, before=models.tokenizer_of(self.model).unfinished(ids))
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """Return the labels of a text of these tokens."""
+        return models.tokenizer_of(self.model).labels([*ids])
+
+    def described(self, token: int) -> str:
+        """Say which characters a token that completes none begins or continues; "" for other tokens."""
+        return models.tokenizer_of(self.model).described(int(token), self.before)
 
 
 @lru_cache(maxsize=8192)
-def _label(model: str, token: int, files: Hashable) -> str:
-    return models.tokenizer_of(model).name(token)
+def _label(model: str, token: int, before: tuple[int, ...], files: Hashable) -> str:
+    return models.tokenizer_of(model).name(token, before)
 
 
 def vocabulary(settings: Settings) -> Vocabulary:
@@ -230,17 +243,22 @@ def vocabulary(settings: Settings) -> Vocabulary:
 MAX_NEXT = 5  # predicted next tokens per token of the text
 
 
-def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
-    """Return the MAX_NEXT likeliest next tokens after each token: (label, probability), likeliest first."""
+def next_tokens_of(view: View) -> list[list[tuple[str, float, str]]]:
+    """Return the MAX_NEXT likeliest next tokens after each token, likeliest first: (label, probability, description).
+
+    The description, of a token that completes no character, is that of `Vocabulary.described`.
+    """
     return _next_tokens(view.settings, view.ids, view.n_padding)
 
 
 @models.cached_by_model(32)
-def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float]]]:
-    labels, logits = vocabulary(settings), models.trace_of(settings, ids, n_padding).logits  # (T, V)
-    tokens, odds = likeliest(logits, MAX_NEXT)
-    rows = zip(tokens.tolist(), rounded(odds).tolist(), strict=True)
-    return [[(labels[i], p) for i, p in zip(*row, strict=True)] for row in rows]
+def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float, str]]]:
+    tokens, odds = likeliest(models.trace_of(settings, ids, n_padding).logits, MAX_NEXT)
+    rows = []
+    for end, row in enumerate(zip(tokens.tolist(), rounded(odds).tolist(), strict=True), 1):
+        labels = vocabulary(settings).after(ids[:end])
+        rows.append([(labels[i], p, labels.described(i)) for i, p in zip(*row, strict=True)])
+    return rows
 
 
 def writes_of(view: View) -> Writes:

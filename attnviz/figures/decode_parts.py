@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -323,25 +323,28 @@ PASSES_LEGEND = ":blue-background[proposed and accepted] :orange-background[~~pr
     ":gray-background[**the model's own token**]"  # fmt: skip
 
 
-def passes_text(found: Speculated, vocabulary: Sequence[str]) -> str:
-    """Format the tokens of all passes in markdown, with their own spaces: those not struck through are the text."""
-    return "".join(_pass_text(each, vocabulary) for each in found.rounds)
+def passes_text(found: Speculated, text_of: Callable[[Sequence[int]], str]) -> str:
+    """Format the tokens of all passes in markdown, with their own spaces: those not struck through are the text.
+
+    text_of: returns the running text of token ids.
+    """
+    return "".join(_pass_text(each, text_of) for each in found.rounds)
 
 
-def _pass_text(each: Round, vocabulary: Sequence[str]) -> str:
+def _pass_text(each: Round, text_of: Callable[[Sequence[int]], str]) -> str:
     """Format one pass: accepted tokens, rejected ones, and the model's own that replaces them."""
     pieces = (
         (each.proposed[: each.n_accepted], ":blue-background[", "]"),
         (each.proposed[each.n_accepted :], ":orange-background[~~", "~~]"),
         (each.ids[-1:], ":gray-background[**", "**]"),
     )
-    return "".join(_marked("".join(vocabulary[i] for i in ids), *marks) for ids, *marks in pieces if ids)
+    return "".join(_marked(text_of(ids), *marks) for ids, *marks in pieces if ids)
 
 
-def _marked(labels: str, opening: str, closing: str) -> str:
+def _marked(text: str, opening: str, closing: str) -> str:
     """Mark the words; spaces at their ends stay outside, where markdown needs them."""
-    text = labels.replace("·", " ")
-    inside = text.strip() or labels  # nothing but spaces keeps their sign
+    text = text.replace("\n", "⏎")
+    inside = text.strip() or text.replace(" ", "·")  # nothing but spaces gets their sign
     before, _, after = text.partition(inside)
     return f"{before}{opening}{escaped(inside)}{closing}{after}"
 

@@ -21,6 +21,7 @@ from attnviz.phrases import count
 
 MAX_COLUMNS = 16  # tokens in a table with text in its cells
 CANDIDATES = 10
+LONGEST_NAME = 10  # characters in a cell of the lens: "<0xE5> 儿…"
 KINDS = {"embedding": "E", "attention": "A", "feed-forward": "F", "last norm's bias": "b"}  # parts of a logit
 
 
@@ -52,12 +53,16 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
     )
 
 
-def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int, layer: int) -> Drawing:
-    """Draw the prediction read after the embedding and after each layer."""
+def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], query: int, layer: int) -> Drawing:
+    """Draw the prediction read after the embedding and after each layer.
+
+    after: the vocabulary as named after each token.
+    """
     rows, columns = _lens_axes(read, query)
     n_rows = len(rows)
     best, top = read.best[:, columns], read.odds[:, columns].astype(float)
-    words = [[token_text(vocabulary[i], 8) for i in row] for row in best]
+    names = [[after[t][i] for t, i in zip(columns, row, strict=True)] for row in best]
+    words = [[token_text(name, LONGEST_NAME) for name in row] for row in names]
     figure = base_figure(90 + 30 * n_rows, showlegend=False, hovermode="closest")
     figure.add_heatmap(
         z=top.astype(np.float32), colorscale=TABLE, zmin=0, zmax=1, xgap=1, ygap=1, customdata=words,
@@ -89,23 +94,26 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
         "the most probable next token there; the stronger its colour, the more probable. Only the last layer was "
         "trained to be read this way.",
         alt=f"{title}. A table of {n_rows} rows and {len(columns)} tokens; the last row is the model's own "
-        f"prediction, for the selected token {quoted(vocabulary[final])}.",
+        f"prediction, for the selected token {quoted(after[query][final])}.",
         table={
             "read after": np.repeat(rows, len(columns)).tolist(),
             "token": [f"{i} {labels[i]}" for i in columns] * n_rows,
-            "most probable next": [vocabulary[i] for i in best.ravel()],
+            "most probable next": [name for row in names for name in row],
             "probability": top.ravel().round(4).tolist(),
         },
         tall=True,
     )
 
 
-def lens_table(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int) -> dict[str, list[str]]:
-    """Return the most probable next token after each layer, a column for each of the tokens around the query."""
+def lens_table(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], query: int) -> dict[str, list[str]]:
+    """Return the most probable next token after each layer, a column for each of the tokens around the query.
+
+    after: the vocabulary as named after each token.
+    """
     rows, columns = _lens_axes(read, query)
     return {
         "read after": rows,
-        **{f"{t} {labels[t]}": [f"{vocabulary[read.best[r, t]]} {read.odds[r, t]:.2f}" for r in range(len(rows))]
+        **{f"{t} {labels[t]}": [f"{after[t][read.best[r, t]]} {read.odds[r, t]:.2f}" for r in range(len(rows))]
            for t in columns},
     }  # fmt: skip
 

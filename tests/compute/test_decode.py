@@ -1,5 +1,6 @@
 """Results of the Decode page equal independent computations: a full pass, `generate`, the bytes of live tensors."""
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,9 +10,11 @@ import pytest
 import torch
 
 from attnviz import decode
+from attnviz.characters import readable
 from attnviz.checkpoints import load_checkpoint
 from attnviz.compute import decode as compute
 from attnviz.compute import queue
+from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
 from attnviz.config import SHIPPED
 from attnviz.decode import comparisons, writing
@@ -19,6 +22,7 @@ from attnviz.decode.comparisons import Spread
 from attnviz.decode.writing import ROWS_BEFORE
 from attnviz.session.settings import Settings
 from attnviz.trace import trace
+from attnviz.ui.components.decode_player import Place, Text, pack
 
 TEXT = "The old man found a red ball. The old man"
 MODELS = ("gqa-4", "mla")
@@ -299,3 +303,44 @@ def test_the_roofline_counts_and_measures() -> None:
     assert one.bytes_read == decode.step_with_cache(v.model, len(v.ids)).bytes_read
     assert prefill.flops / prefill.bytes_read > one.flops / one.bytes_read
     assert all(phase.flops / phase.seconds.low < 4 * found.flops.high for phase in found.phases)
+
+
+# ---- characters of several tokens
+
+
+CHINESE = "床前明月光"
+
+
+def test_a_character_is_written_when_its_last_byte_is() -> None:
+    ids = view(text="床🇩🇪!").ids  # 3, 8 and 1 tokens
+    v = view(text=CHINESE, written=ids)
+    added = compute.written_characters(v, compute.written_of(v, 1))[: len(ids)]
+    assert [(s.start, s.stop) for s in added] == [
+        (0, 1), (1, 2), (0, 3), (3, 4), (4, 5), (5, 6), (3, 7), (7, 8), (8, 9), (9, 10), (3, 11), (11, 12)
+    ]  # fmt: skip
+    assert [s.text for s in added if s.stop in (3, 7, 11, 12)] == ["床", "🇩", "🇩🇪", "!"]
+    assert compute.text_of(v, ids) == "床🇩🇪!" and compute.text_of(v, ids[:2]) == "<0xE5><0xBA>"
+
+
+def test_candidates_are_named_by_the_character_that_they_complete() -> None:
+    e5, ba, x8a = view(text="床").ids
+    words = vocabulary(view().settings)
+    assert [words[e5], words[ba], words[x8a]] == ["<0xE5> 儿…", "<0xBA>", "<0x8A>"]
+    after = words.after([*view(text=CHINESE).ids, e5, ba])
+    assert after[x8a] == "床 3/3" and after.described(x8a) == "" and after[e5] == "<0xE5> 儿…"
+    assert words.after([e5]).described(ba) == "continues 序, 庇, 床, … (U+5E80–U+5EBF)"
+
+
+def test_the_player_gets_the_text_as_it_is_read() -> None:
+    family = "👩‍👩‍👧‍👦"
+    v = view(text=f"{family} 床", written=view(text="床").ids[:2])
+    written = compute.written_of(v, 1)
+    text = Text(v.ids, v.labels, readable(v.shown_text), compute.written_characters(v, written))
+    sent = pack(written, v.config, text, vocabulary(v.settings), Place(2, 0, 0, 9, 0))
+    header = json.loads(sent[4 : 4 + int.from_bytes(sent[:4], "little")])
+    assert header["shown"] == f"{family} 床"
+    assert [step["added"] for step in header["steps"][:2]] == [[0, "<0xE5>"], [1, "<0xBA>"]]
+    third = header["steps"][2]
+    x8a = str(view(text="床").ids[2])
+    assert third["names"].get(x8a, "床 3/3") == "床 3/3"
+    assert all(begins.startswith(("begins", "continues")) for begins in third["begins"].values())

@@ -58,8 +58,8 @@ def test_the_predicted_next_tokens_are_the_largest_of_the_softmax():
     assert len(found) == len(view.ids) > ROWS_AT_ONCE
     for row, odds in zip(found, logits.softmax(-1).numpy(), strict=True):
         best = np.argsort(-odds)[: compute_heads.MAX_NEXT]
-        assert [label for label, _ in row] == [labels[i] for i in best]
-        assert [p for _, p in row] == pytest.approx(odds[best], abs=5.1e-5)  # rounded to four decimals
+        assert [label for label, *_ in row] == [labels[i] for i in best]
+        assert [p for _, p, _ in row] == pytest.approx(odds[best], abs=5.1e-5)  # rounded to four decimals
 
 
 @pytest.mark.parametrize("padding", [1, 3, 11])

@@ -187,8 +187,10 @@ def test_what_speculation_saves_is_said_apart_from_what_it_writes(drafter: str, 
 
 
 def test_tokens_of_a_pass_keep_their_spaces_and_can_be_read_as_a_text() -> None:
-    labels = ["", "·The", "·old", "·~man~", "·dog", "s", "·sle", "··"]
-    text = decode_parts.passes_text(Speculated((*ROUNDS, decode.Round([], 0, [7]))), labels)
+    words = ["", " The", " old", " ~man~", " dog", "s", " sle", "  "]
+    text = decode_parts.passes_text(
+        Speculated((*ROUNDS, decode.Round([], 0, [7]))), lambda ids: "".join(words[i] for i in ids)
+    )
     assert text == (
         " :blue-background[The old] :orange-background[~~\\~man\\~~~] :gray-background[**dog**]"
         " :blue-background[sle]:gray-background[**s**]  :gray-background[**··**]"

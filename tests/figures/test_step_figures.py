@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attnviz.experiments.residual import Lens, part_names
-from attnviz.figures.steps import attribution, lens_map, tile_row, tile_table, tiles_text, traffic, written
+from attnviz.figures.steps import attribution, lens_map, lens_table, tile_row, tile_table, tiles_text, traffic, written
 from attnviz.figures.theme import FAINT, OUTLINE, TEXT
 from tests.arithmetic import check
 
@@ -67,9 +67,20 @@ def test_only_the_softmax_is_said_to_ignore_a_constant():
 )
 def test_a_prediction_of_the_last_layer_alone_is_not_said_to_stay(predicted, words):
     read = Lens(np.array([[0, token] for token in predicted]), np.full((4, 2), 0.5))
-    drawing = lens_map(read, list("uvwxyz"), list("ab"), 1, 3)
+    drawing = lens_map(read, [list("uvwxyz")] * 2, list("ab"), 1, 3)
     assert drawing.title == words and len(words.split()) <= 12
     assert drawing.chart.data[0]["textfont"]["color"] == drawing.chart.layout["shapes"][0]["line"]["color"] == TEXT
+
+
+def test_a_byte_in_the_lens_is_named_by_what_it_completes_at_its_own_token():
+    read = Lens(np.array([[0, 1], [1, 1]]), np.full((2, 2), 0.5))
+    after = [["<0xE5> 儿…", "<0xBA>"], ["<0xE5> 儿…", "<0xBA> 序…"]]
+    drawing = lens_map(read, after, ["a", "<0xE5>"], 1, 1)
+    assert drawing.table["most probable next"] == ["<0xE5> 儿…", "<0xBA> 序…", "<0xBA>", "<0xBA> 序…"]
+    assert lens_table(read, after, ["a", "<0xE5>"], 1)["1 <0xE5>"] == ["<0xBA> 序… 0.50", "<0xBA> 序… 0.50"]
+    assert [word.strip("\u2068\u2069") for row in drawing.chart.data[0]["customdata"] for word in row][
+        0
+    ] == "&lt;0xE5&gt; 儿…"
 
 
 def test_faint_bars_of_what_each_part_writes_are_outlined():

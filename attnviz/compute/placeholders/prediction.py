@@ -15,12 +15,16 @@ def _odds(view: View, at: int = -1) -> np.ndarray:
     return steps.odds_of(view, view.config.n_layers if at < 0 else at, view.query)
 
 
+def _named(view: View, token: int) -> str:
+    from attnviz.compute.heads import vocabulary
+
+    return quoted(vocabulary(view.settings).after(view.ids[: view.query + 1])[token])
+
+
 @placeholder
 def prediction(view: View) -> str:
     """The most likely next token after the selected query."""
-    from attnviz.compute.heads import vocabulary
-
-    return quoted(vocabulary(view.settings)[int(_odds(view).argmax())])
+    return _named(view, int(_odds(view).argmax()))
 
 
 @placeholder
@@ -32,9 +36,7 @@ def prediction_percent(view: View) -> str:
 @placeholder
 def early_prediction(view: View) -> str:
     """The most likely next token read from the embedding alone."""
-    from attnviz.compute.heads import vocabulary
-
-    return quoted(vocabulary(view.settings)[int(_odds(view, 0).argmax())])
+    return _named(view, int(_odds(view, 0).argmax()))
 
 
 @placeholder

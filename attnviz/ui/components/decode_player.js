@@ -47,7 +47,7 @@ function update(view, bytes) {
     const had = old.from[d.first] ?? old.cells.length, cells = new Uint16Array(had + d.cells.length);
     cells.set(old.cells.subarray(0, had));
     cells.set(d.cells, had);
-    Object.assign(d, { cells, steps: [...old.steps.slice(0, d.first), ...d.steps], words: { ...old.words, ...d.words } });
+    Object.assign(d, { cells, steps: [...old.steps.slice(0, d.first), ...d.steps] });
   }
   view.d = d;
   let from = d.H * d.before * d.T;
@@ -152,9 +152,9 @@ function choose(view, now, id) {
   view.since = Date.now(); // ignore answers to earlier requests
   view.asked = 0;
   stays(view, false);
-  if (now < view.n) view.text.lastChild.remove();
+  writeText(view, now);
   view.text.querySelector(".last")?.classList.remove("last");
-  view.text.append(newToken(view.d.words[id]));
+  view.text.append(newToken(asText(view.d.steps[now].names[id])));
   view.text.lastChild.classList.add("last");
   view.chose = true;
   view.send("choose", [now, id]);
@@ -205,35 +205,53 @@ function heldTitle(d, held) {
   return `The caches hold ${held} token${held === 1 ? "" : "s"}${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
 }
 
-const labelAt = (d, i) => (i < d.T ? d.prompt[i] : d.words[d.steps[i - d.T].id]);
-// A character whose bytes are several tokens, "好 1/3" to "好 3/3", is written once.
-const plain = (label) => label.replace(/^(\S+) (\d)\/(\d)$/, (_, character, part, parts) => (part === parts ? character : "")).replaceAll("·", " ").replaceAll("⏎", "\n");
+// The characters written by the first n tokens: [first token, one past the last, text]. A byte before the rest of its character
+// is one of its own.
+function charactersOf(d, n) {
+  const all = [];
+  for (let stop = n; stop; stop = all[0][0]) {
+    const [from, text] = d.steps[stop - 1].added;
+    all.unshift([from, stop, text]);
+  }
+  return all;
+}
+
+function labelAt({ d, written }, i) {
+  if (i < d.T) return d.prompt[i];
+  const [from, stop, text] = written.find(([, stop]) => i - d.T < stop), { names, id } = d.steps[i - d.T];
+  return stop - from > 1 ? `${text} ${i - d.T - from + 1}/${stop - from}` : names[id];
+}
+
+const asText = (label) => label.replaceAll("·", " ").replaceAll("⏎", "\n");
 
 // Reuses the unchanged beginning of the text, and replaces only its end.
-function writeText(view) {
-  const { d, n, text } = view, wanted = [d.prompt.map(plain).join(""), ...d.steps.slice(0, n).map((step) => step.id)];
+function writeText(view, n = view.n) {
+  const { d, text } = view, written = (view.written = charactersOf(d, n));
+  const wanted = [d.shown, ...written.map(([from, stop]) => d.steps.slice(from, stop).map(({ id }) => id).join("."))];
   let same = 0;
   while (same < wanted.length && text.children[same]?.of === wanted[same]) same++;
   while (text.children.length > same) text.lastChild.remove();
   text.querySelector(".last")?.classList.remove("last");
-  for (let i = same; i <= n; i++) text.append(i ? pieceOf(d, d.steps[i - 1]) : el("i", "", wanted[0]));
+  for (let i = same; i < wanted.length; i++) text.append(i ? pieceOf(d, ...written[i - 1]) : el("i", "", wanted[0]));
   [...text.children].forEach((each, i) => (each.of = wanted[i]));
   if (n) text.lastChild.classList.add("last");
   text.scrollTop = text.scrollHeight;
 }
 
 // The space or line break before a word stays outside its outline, which would otherwise reach the token before or have two boxes.
-function newToken(label) {
-  const piece = el("span", "new"), text = plain(label), word = text.trim();
+function newToken(text) {
+  const piece = el("span", "new"), word = text.trim();
   const [before, after] = word ? text.split(word) : ["", ""];
-  piece.append(before, el("span", "word", word || text), after);
+  piece.append(before, el("span", /^<0x/.test(word) ? "word byte" : "word", word || text), after);
   return piece;
 }
 
-function pieceOf(d, step) {
-  const piece = newToken(d.words[step.id]);
-  piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // stronger = less probable
-  piece.title = step.odds;
+// The tokens of a character lie side by side behind it.
+function pieceOf(d, from, stop, text) {
+  const piece = newToken(text), steps = d.steps.slice(from, stop), n = steps.length;
+  const shades = steps.map(({ p }) => `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - p))}%, transparent)`); // stronger = less probable
+  piece.style.background = n > 1 ? `linear-gradient(to right, ${shades.map((shade, i) => `${shade} ${(100 * i) / n}% ${(100 * (i + 1)) / n}%`)})` : shades[0];
+  piece.title = n > 1 ? steps.map(({ odds }, i) => `${text} ${i + 1}/${n}: ${odds}`).join("\n") : steps[0].odds;
   return piece;
 }
 
@@ -241,9 +259,11 @@ function candidates(view, step, now) {
   const { d } = view, head = el("tr", "");
   head.append(el("th", "", "token"), ...step.stages.map(([name]) => el("th", "", name)));
   const rows = step.candidates.map((id, i) => {
-    const row = el("tr", id === step.id ? "chosen" : ""), cell = el("td", ""), button = el("button", "", short(d.words[id], 12));
+    const row = el("tr", id === step.id ? "chosen" : ""), cell = el("td", ""), label = step.names[id], begins = step.begins[id] ?? "";
+    const button = el("button", "", short(label, 12));
     button.type = "button";
-    button.ariaLabel = `Write “${d.words[id]}” here`;
+    button.title = begins;
+    button.ariaLabel = `Write “${label}” here${begins && `, which ${begins}`}`;
     button.onclick = () => choose(view, now, id);
     cell.append(button);
     row.append(cell, ...step.stages.map(([, odds]) => shareOf(odds[i])));
@@ -350,7 +370,7 @@ function mark(view) {
 // Title with the strongest key of the newest query, for the selected head.
 function newest(view, now) {
   const { d } = view, n = d.T + now, from = d.from[now] + d.head * n, row = d.cells.subarray(from, from + n);
-  const most = row.reduce((best, cell, k) => (cell > row[best] ? k : best), 0), word = (i) => `${i} “${short(labelAt(d, i), 12)}”`;
+  const most = row.reduce((best, cell, k) => (cell > row[best] ? k : best), 0), word = (i) => `${i} “${short(labelAt(view, i), 12)}”`;
   return `Layer ${d.layer}, H${d.head}: query ${word(n - 1)} attends most to key ${word(most)}, weight ${weightText(row[most], d.scale)}`;
 }
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from attnviz.characters import Span, readable
+from attnviz.compute.heads import Vocabulary
 from attnviz.config import ModelConfig
 from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures
@@ -71,12 +73,22 @@ class Place:
     trained: int | None = None  # tokens of a training row, if known
 
 
+@dataclass(frozen=True)
+class Text:
+    """The prompt's ids, labels and running text, and what each generated token adds to it: the character it ends."""
+
+    ids: Sequence[int]
+    labels: Sequence[str]
+    shown: str
+    added: Sequence[Span]  # tokens counted from the first generated one
+
+
 def decode_player(
-    written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], place: Place, *, key: str,
+    written: Written, config: ModelConfig, text: Text, vocabulary: Vocabulary, place: Place, *, key: str,
     on_at: Callable[[int], None], on_choose: Callable[[int, int], None], on_more: Callable[[int, int, int], None],
     on_head: Callable[[int], None],
 ) -> None:  # fmt: skip
-    """Play the steps after the labels of the text.
+    """Play the steps after the prompt.
 
     on_at(n) runs shortly after the player stopped at n written tokens; on_choose(n, id) when another token is chosen
     after the first n; on_more(n, number, n_known) at n, before its n_known steps run out; on_head(h) when a head is
@@ -101,30 +113,35 @@ def decode_player(
         on_head(within(sent, 0, (config.n_heads - 1, LARGEST))[0])
 
     _mount(
-        key=key, data=pack(written, config, prompt, vocabulary, place),
+        key=key, data=pack(written, config, text, vocabulary, place),
         on_at_change=on_event(key, "at", reached), on_choose_change=on_event(key, "choose", chosen),
         on_more_change=on_event(key, "more", more), on_head_change=on_event(key, "head", head),
     )  # fmt: skip
 
 
-def pack(
-    written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], place: Place
-) -> bytes:
+def pack(written: Written, config: ModelConfig, text: Text, vocabulary: Vocabulary, place: Place) -> bytes:
     """Return the payload for the browser."""
-    n, steps = len(prompt) + place.first, written.steps[place.first :]
+    n, steps = len(text.ids) + place.first, written.steps[place.first :]
     counted = [figures.cache_text(config, n + i, sum(step.layer_bytes)) for i, step in enumerate(steps)]
+    ids = [*text.ids, *(step.id for step in written.steps)]
+    after = [vocabulary.after(ids[: n + i]) for i in range(len(steps))]
+    names = [{i: words[i] for i in (s.id, *s.candidates)} for s, words in zip(steps, after, strict=True)]
     header = {
         **asdict(place),
-        "prompt": list(prompt),
-        "words": {i: vocabulary[i] for step in steps for i in (step.id, *step.candidates)},
+        "prompt": list(text.labels),
+        "shown": text.shown,
         "steps": [
-            {"id": s.id, "p": _short(s.probability), "candidates": s.candidates, "counted": text,
-             "odds": figures.odds_text(s), "title": figures.choice_title(s, vocabulary),
+            {"id": s.id, "p": _short(s.probability), "candidates": s.candidates, "counted": line, "names": named,
+             "begins": {i: words.described(i) for i in named if words.described(i)},
+             "added": [added.start, readable(added.text)],
+             "odds": figures.odds_text(s), "title": figures.choice_title(s, words),
              "passing": figures.passing_text(s, len(vocabulary)),
              "stages": [[name, [_short(p) for p in odds]] for name, odds in s.stages]}
-            for s, text in zip(steps, counted, strict=True)
+            for s, line, named, words, added in zip(
+                steps, counted, names, after, text.added[place.first :], strict=True
+            )
         ],
-        "explained": marks([vocabulary[i] for step in written.steps for i in (step.id, *step.candidates)]),
+        "explained": marks([label for named in names for label in named.values()]),
         "legend": figures.cache_legend(config),
         "layers": config.n_layers,
         "windows": [config.window_of(layer) for layer in range(config.n_layers)],

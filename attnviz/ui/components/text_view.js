@@ -35,13 +35,33 @@ function update(view, bytes) {
 
 // Shows "·the" as " the", and keeps the text's line breaks. Lines end between words; a line without a space ends anywhere.
 function lay({ d, text }) {
-  text.replaceChildren(...d.labels.flatMap((label, at) => {
-    const token = Object.assign(el("bdi", "token", label.replace(/^·(?=.)/, "\u00a0")), { at, title: `${at} “${label}”` });
-    if (label.endsWith("⏎")) return [token, el("br", "")];
-    return d.labels[at + 1]?.startsWith("·") || / \d\/\d$/.test(label) ? [token, el("wbr", "")] : [token];
-  }));
-  text.tokens = text.querySelectorAll(".token");
+  const whole = new Map(d.characters.map((each) => [each[0], each])), laid = [];
+  for (let at = 0; at < d.labels.length; at = whole.get(at)?.[1] ?? at + 1)
+    laid.push(...(whole.has(at) ? [characterOf(d, ...whole.get(at))] : tokenOf(d, at)));
+  text.replaceChildren(...laid);
+  text.tokens = [...text.querySelectorAll(".token")];
 }
+
+function tokenOf(d, at) {
+  const label = d.labels[at], token = Object.assign(el("span", "token", label.replace(/^·(?=.)/, "\u00a0")), { at, title: titleOf(d, at) });
+  if (label.endsWith("⏎")) return [token, el("br", "")];
+  return d.labels[at + 1]?.startsWith("·") ? [token, el("wbr", "")] : [token];
+}
+
+// A character that several tokens form is written once; behind it lie its tokens, side by side.
+function characterOf(d, start, stop, written) {
+  const box = el("span", "character"), tokens = el("span", "parts");
+  for (let at = start; at < stop; at++) tokens.append(Object.assign(el("i", "token"), { at, title: titleOf(d, at) }));
+  tokens.dir = isolated(written) === written ? "ltr" : "rtl";
+  box.classList.toggle("wide", stop - start > MANY_PARTS);
+  box.style.setProperty("--parts", stop - start);
+  box.append(tokens, el("span", "glyph", written));
+  return box;
+}
+
+const MANY_PARTS = 6; // tokens, above which a character is made wide enough to point at each
+
+const titleOf = (d, at) => `${at} “${d.labels[at]}”`;
 
 const cell = ({ d }, q, k) => d.cells[q * d.shape[3] + k];
 
@@ -49,12 +69,13 @@ function show(view, q) {
   if (view.at === q) return;
   view.at = q;
   const { d, text } = view;
-  text.tokens.forEach((token, k) => {
+  for (const token of text.tokens) {
+    const k = token.at;
     const c = cell(view, q, k), masked = c > d.steps;
     token.classList.toggle("masked", masked);
     token.classList.toggle("query", k === q);
     token.style.setProperty("--share", `${masked ? 0 : 65 * Math.sqrt(c / d.steps)}%`);
-  });
+  }
   showReadout(view, q);
 }
 
@@ -73,11 +94,12 @@ function showReadout(view, q) {
   strongest.textContent = most.length ? `${d.name}, largest weights: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
     : `${d.name}: every key of this query is masked.`;
   after.textContent = `The model’s next token after ${quote(d, q)}: ${next.length ? `“${short(next[0][0])}” with probability ${printed(next[0][1])}` : ""}`;
-  bars.replaceChildren(...next.map(([label, odds]) => {
+  bars.replaceChildren(...next.map(([label, odds, begins]) => {
     const row = el("div", "bar"), box = el("span", "box"), fill = el("i", "");
     fill.style.width = `${100 * odds}%`;
     box.append(fill);
     row.append(el("bdi", "name", short(label)), box, el("span", "odds", printed(odds)));
+    if (begins) row.append(el("small", "begins", begins));
     return row;
   }));
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from attnviz.characters import Span, readable
 from attnviz.text import marks
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
@@ -32,7 +33,8 @@ def text_view(
     weights: np.ndarray,
     allowed: np.ndarray,
     labels: Sequence[str],
-    next_tokens: Sequence[Sequence[tuple[str, float]]],
+    spans: Sequence[Span],
+    next_tokens: Sequence[Sequence[tuple[str, float, str]]],
     *,
     query: int,
     name: str,
@@ -42,13 +44,17 @@ def text_view(
 ) -> None:
     """Show the text; `on_query(query)` runs after a token was clicked.
 
-    weights and allowed (T, T) of one head, called `name`, in its `colour`. labels: T token labels. next_tokens: for
-    each of the T queries the most likely next tokens and their probabilities.
+    weights and allowed (T, T) of one head, called `name`, in its `colour`. labels: T token labels. spans: the tokens
+    that together are one character, which is written once. next_tokens: for each of the T queries the most likely next
+    tokens, their probabilities and, of a token that completes no character, a description.
     """
-    likely = [label for row in next_tokens for label, _ in row]
+    likely = [label for row in next_tokens for label, *_ in row]
     header = {
-        "labels": list(labels), "next": [[list(each) for each in row] for row in next_tokens],
-        "query": query, "name": name, "mark": colour, "marks": marks([*labels, *likely]),
+        "labels": list(labels),
+        "characters": [[start, stop, readable(text)] for start, stop, text in spans if stop - start > 1],
+        "next": [[list(each) for each in row] for row in next_tokens],
+        "query": query, "name": name, "mark": colour,
+        "marks": marks([*labels, *likely]),
     }  # fmt: skip
     most = len(labels) - 1
     data = message(header, cells_of(weights[None, None], allowed[None], len(labels)))

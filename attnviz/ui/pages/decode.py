@@ -10,10 +10,12 @@ from zlib import crc32
 
 import streamlit as st
 
+from attnviz.characters import readable
 from attnviz.compute import decode as compute
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
 from attnviz.config import SHIPPED
+from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts as part_figures
 from attnviz.figures.acceptance import acceptance
@@ -21,7 +23,7 @@ from attnviz.figures.drawing import escaped, quoted
 from attnviz.session import branches
 from attnviz.session.branches import Branch
 from attnviz.ui import charts, state
-from attnviz.ui.components.decode_player import Place, decode_player
+from attnviz.ui.components.decode_player import Place, Text, decode_player
 from attnviz.ui.headline import sharing
 
 # Session keys
@@ -111,7 +113,7 @@ def player(view: View) -> None:
     stale, trained = _is_stale(view), view.trained_config
     most, limit = compute.room(view), trained.max_context if trained else None
     decode_player(
-        written, view.config, view.labels, vocabulary(view.settings),
+        written, view.config, _text(view, written), vocabulary(view.settings),
         Place(at, layer, head, most, st.session_state[PLACED], answer, first, stale, limit),
         key="decode-player",
         on_at=partial(_take_at, view, ids), on_choose=partial(_take_candidate, ids),
@@ -119,6 +121,10 @@ def player(view: View) -> None:
     )  # fmt: skip
     if stale:
         st.html(f"<style>.st-key-{st.session_state[CLOSER]} {{ opacity: 0.5 }}</style>")
+
+
+def _text(view: View, written: Written) -> Text:
+    return Text(view.ids, view.labels, readable(view.shown_text), compute.written_characters(view, written))
 
 
 def _discard_written(sampling: dict[str, float]) -> None:
@@ -342,7 +348,7 @@ def _speculate(view: View) -> None:
         return
     charts.show(part_figures.rounds(found, compute.speculation_seconds(view), view.settings.drafter), "rounds")
     _measure_again()
-    st.markdown(part_figures.passes_text(found, vocabulary(view.settings)))
+    st.markdown(part_figures.passes_text(found, partial(compute.text_of, view)))
     st.caption(part_figures.PASSES_LEGEND)
     steps = compute.drafter_seconds(view)
     charts.show(acceptance(found, vocabulary(view.settings), view.settings.proposed, steps), "acceptance")
@@ -363,8 +369,8 @@ def _measure_again() -> None:
 
 
 def _text_of(view: View, ids: Sequence[int]) -> str:
-    """Return the tokens as plain text."""
-    return "".join(vocabulary(view.settings)[token] for token in ids).replace("·", " ").strip()
+    """Return the tokens as they are read."""
+    return compute.text_of(view, ids).strip()
 
 
 PARTS = {

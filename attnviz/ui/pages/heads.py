@@ -151,8 +151,9 @@ def read(view: View) -> None:
     view = replace(view, padded=True)
     (layer, head), config = view.layer_and_head, view.config
     text_view(
-        view.trace.weights[layer, head], view.trace.allowed[layer], view.labels, compute_heads.next_tokens_of(view),
-        query=view.query, name=f"L{layer} H{head}", key="text-view", on_query=lambda query: _take_cell(query, -1),
+        view.trace.weights[layer, head], view.trace.allowed[layer], view.labels, view.spans,
+        compute_heads.next_tokens_of(view), query=view.query, name=f"L{layer} H{head}", key="text-view",
+        on_query=lambda query: _take_cell(query, -1),
         colour=kv_colour(config.layer.kv_head_of[head], config.n_kv_heads),
     )  # fmt: skip
 

@@ -80,7 +80,8 @@ def writes(view: View) -> None:
         charts.show(head_values.output_norms(found, view.labels, view.query, name, colour), "norms")
     with right:
         effects = compute_heads.logit_effects_of(view)
-        bars = head_values.logit_bars(effects, compute_heads.vocabulary(view.settings), view.labels, view.query, name)
+        words = compute_heads.vocabulary(view.settings).after(view.ids[: view.query + 1])
+        bars = head_values.logit_bars(effects, words, view.labels, view.query, name)
         charts.show(bars, "logits")
     for column, projected in zip(st.columns(2, gap="large"), (False, True), strict=True):
         with column:

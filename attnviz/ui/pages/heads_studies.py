@@ -234,7 +234,7 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
         f"the text; {view.origin}.{reference}{padding}"
     )
     actual = ids[query + 1] if query + 1 < len(ids) else None
-    words = compute_heads.vocabulary(s)
+    words = compute_heads.vocabulary(s).after(ids[: query + 1])
     drawing = ablation_figures.next_tokens(before.odds, after.odds, words, view.labels[query], query, actual)
     charts.show(drawing, "next-tokens")
     return before.loss, after.loss

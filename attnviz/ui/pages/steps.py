@@ -95,7 +95,7 @@ def _decode_step(view: View) -> None:
     """One decode step: a token read with the cache of those before it, then the next token sampled."""
     step, words = compute_steps.decode_step_of(view), vocabulary(view.settings)
     n_written = len(step.ids) - len(view.ids)
-    labels = [*view.labels, *(words[i] for i in step.ids[len(view.ids) :])]
+    labels, words = words.labels(step.ids), words.after(step.ids)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(captions.decode_step_text(labels, n_written, words[step.chosen]), width="content")
         st.button("Back to Decode", key="to-decode", on_click=lambda: state.go("decode", state.current()))
@@ -115,7 +115,8 @@ def _prediction(view: View) -> None:
     read = compute_steps.lens_of(view)
     query, last = _query(view), len(read.best) - 1
     layer = last if view.settings.lens < 0 else min(view.settings.lens + 1, last)
-    words, where = vocabulary(view.settings), "by the model" if layer == last else f"read after layer {layer - 1}"
+    after = [vocabulary(view.settings).after(view.ids[:n]) for n in range(1, len(view.ids) + 1)]
+    words, where = after[query], "by the model" if layer == last else f"read after layer {layer - 1}"
     state.control(
         st.segmented_control, "Read the prediction after", "lens", shown=layer - 1 if layer < last else -1,
         options=[*range(last - 1), -1], required=True,
@@ -129,10 +130,10 @@ def _prediction(view: View) -> None:
         )
     with right:
         _attribution(view, compute_steps.odds_of(view, last, query), words, query)
-    charts.show(figures.lens_map(read, words, view.labels, query, layer), "lens")
+    charts.show(figures.lens_map(read, after, view.labels, query, layer), "lens")
     st.caption("Select a cell to see its candidates and what made its logit.")
     st.dataframe(
-        figures.lens_table(read, words, view.labels, query), hide_index=True, key="lens-table",
+        figures.lens_table(read, after, view.labels, query), hide_index=True, key="lens-table",
         selection_mode="single-cell", on_select=_take_lens,
     )  # fmt: skip
 
