@@ -18,6 +18,7 @@ from tokenizers.pre_tokenizers import Split
 # invisible characters in the categories of letters, symbols and marks: fillers, the joiner, variation selectors
 BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
 RAW_BYTE = re.compile("[\udc80-\udcff]")  # as errors="surrogateescape" decodes a byte without its character
+PART = re.compile(r"(?P<character>.+) (?P<part>(?P<number>\d+)/\d+)", re.DOTALL)  # the label of one of several tokens
 N_EXAMPLES = 3  # of the characters that a byte can begin
 BIG5_LEVEL_1 = b"\xa4\x40"  # the first ideograph; before it are symbols, and rare characters for units
 IDEOGRAPHS = frozenset(map(chr, range(0x4E00, 0xA000)))
@@ -92,6 +93,21 @@ def growing(pieces: Sequence[bytes], first: int = 0) -> list[Span]:
 # ---- characters on screen
 
 
+def axis_labels(labels: Sequence[str], at: Sequence[int]) -> list[str]:
+    """Return the labels of the tokens that an axis shows: a character whose tokens are neighbours there stands once.
+
+    "床 1/3", "床 2/3" and "床 3/3" become "床", "2/3" and "3/3".
+    """
+    shown, named = set(at), []
+    for i in at:
+        if not (part := PART.fullmatch(labels[i])):
+            named.append(labels[i])
+            continue
+        first = part["number"] == "1"
+        named.append(part["character" if first else "part"] if (i + 1 if first else i - 1) in shown else labels[i])
+    return named
+
+
 def printable(text: str) -> str:
     """Make invisible characters visible: spaces as "·", line ends as "⏎", control characters as control pictures."""
     shown, base = [], False  # base: whether a combining mark has a character of this text to attach to
@@ -160,7 +176,7 @@ def examples(points: range) -> tuple[str, ...]:
     Of ideographs those that Big5 lists first, which are common and have few strokes; otherwise letters of GB 2312,
     symbols of Big5, emoji, or any letters, evenly spaced.
     """
-    visible = [c for c in map(chr, points) if ord(c) < 0x20000 and _is_visible(c)]
+    visible = [c for c in map(chr, points) if ord(c) < 0x20000 and c != "…" and _is_visible(c)]
     letters = [c for c in visible if c.isalpha()]
     listed = sorted((c for c in visible if _code(c, "big5")), key=lambda c: _code(c, "big5"))
     kinds = (

@@ -17,6 +17,7 @@ from typing import Any
 from tokenizers import Tokenizer as BPE
 
 from attnviz.characters import Span, began, code_points, examples, printable, spans, unfinished
+from attnviz.phrases import isolated
 
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 TOKENIZER_FILE = Path(__file__).parent / "checkpoints" / "tokenizer.json"
@@ -78,7 +79,7 @@ class Tokenizer:
             return ""
         verb = "continues" if self._continues(token, before) else "begins"
         block = f"U+{points.start:04X}–U+{points.stop - 1:04X}"
-        some = ", ".join(examples(points))
+        some = ", ".join(map(isolated, examples(points)))
         return f"{verb} {some}, … ({block})" if some else f"{verb} {block}"
 
     def _continues(self, token: int, before: Sequence[int]) -> bool:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from attnviz.characters import (
     Span,
+    axis_labels,
     began,
     code_points,
     examples,
@@ -142,3 +143,10 @@ def test_examples_are_visible_characters_that_begin_with_these_bytes(data):
 def test_the_examples_of_a_chinese_byte_are_common_characters():
     assert examples(began(b"\xe5")) == ("儿", "入", "八") and "床" in examples(began(b"\xe5\xba"))
     assert examples(began(b"\xcc")) == ()  # combining marks
+
+
+def test_an_axis_names_a_character_once_where_its_tokens_are_neighbours():
+    labels = ["a", "床 1/3", "床 2/3", "床 3/3", "1/3", "·1/3"]  # the last two are of a text with fractions
+    assert axis_labels(labels, range(6)) == ["a", "床", "2/3", "3/3", "1/3", "·1/3"]
+    assert axis_labels(labels, [0, 2, 4]) == ["a", "床 2/3", "1/3"]
+    assert axis_labels(labels, [1, 3]) == ["床 1/3", "床 3/3"] and axis_labels(labels, [2, 3]) == ["床 2/3", "3/3"]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attnviz.characters import axis_labels
 from attnviz.equations import Equation, Value, aligned, function, tex_text, total
 from attnviz.experiments.residual import Lens
 from attnviz.figures.drawing import Drawing, quoted
@@ -76,7 +77,7 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
     figure.update_layout(
         xaxis={
             **BARE, "tickvals": list(range(len(columns))), "side": "top",
-            "ticktext": [token_text(labels[i]) for i in columns],
+            "ticktext": [token_text(label) for label in axis_labels(labels, columns)],
         },
         yaxis={**BARE, "tickvals": list(range(n_rows)), "ticktext": rows, "range": [n_rows - 0.5, -0.5]},
     )  # fmt: skip

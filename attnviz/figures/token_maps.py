@@ -12,6 +12,7 @@ from html import escape
 
 import numpy as np
 
+from attnviz.characters import axis_labels
 from attnviz.figures.blocks import block_size, pool
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.head_captions import decades, share_at, shortened
@@ -54,7 +55,8 @@ def few_ticks(labels: Sequence[str], most: int) -> dict:
     """Return at most `most` ticks at round distances, labelled with token and position."""
     step = _round_step(len(labels) / most)
     at = list(range(0, len(labels), step))
-    return {"tickvals": at, "ticktext": [f"{token_text(labels[i])} {i}" for i in at], "tickfont": LABEL}
+    named = zip(axis_labels(labels, at), at, strict=True)
+    return {"tickvals": at, "ticktext": [f"{token_text(label)} {i}" for label, i in named], "tickfont": LABEL}
 
 
 def _round_step(least: float) -> int:

@@ -219,7 +219,7 @@ function charactersOf(d, n) {
 function labelAt({ d, written }, i) {
   if (i < d.T) return d.prompt[i];
   const [from, stop, text] = written.find(([, stop]) => i - d.T < stop), { names, id } = d.steps[i - d.T];
-  return stop - from > 1 ? `${text} ${i - d.T - from + 1}/${stop - from}` : names[id];
+  return stop - from > 1 && /^<0x| \d+\/\d+$/.test(names[id]) ? `${text} ${i - d.T - from + 1}/${stop - from}` : names[id];
 }
 
 const asText = (label) => label.replaceAll("·", " ").replaceAll("⏎", "\n");

@@ -3,7 +3,11 @@
 const TEXT = 12, LINE = 15; // pixels: font size of the axis labels; line height
 const NEUTRAL = pageColour("--neutral"), FAINT = pageColour("--faint");
 
-const labelsOf = (d, width) => d.labels.map((label, i) => `\u2068${short(label, width < 420 ? 9 : 14)}\u2069\u2002${i}`);
+// The labels at these indices of an axis: {index: label}.
+function labelsOf(d, width, at) {
+  const shown = new Set(at);
+  return Object.fromEntries(at.map((i) => [i, `\u2068${short(once(d.labels[i], (way) => shown.has(i + way)), width < 420 ? 9 : 14)}\u2069\u2002${i}`]));
+}
 const fontOf = (view) => `${TEXT}px ${getComputedStyle(view.root).fontFamily}`;
 const widest = (ink, ticks, names) => Math.ceil(8 + Math.max(...ticks.map((i) => ink.measureText(names[i]).width)));
 

@@ -37,9 +37,9 @@ function paint(view) {
 
 function paintPath(view) {
   const { d, path } = view, n = d.scores.length, full = path.clientWidth, ratio = ratioOf(view);
-  const ink = path.firstElementChild.getContext("2d"), names = labelsOf(d, full), left = 34;
+  const ink = path.firstElementChild.getContext("2d"), left = 34;
   ink.font = fontOf(view);
-  const columns = ticks(n, full - left, d.key), foot = widest(ink, columns, names);
+  const columns = ticks(n, full - left, d.key), names = labelsOf(d, full, columns), foot = widest(ink, columns, names);
   const besides = path.parentElement.offsetHeight - path.offsetHeight + foot, slide = (slideHeight(view.root) - besides) / 3;
   const row = Math.max(64, Math.min(120, slide)), bars = row - 28;
   sheet(path.firstElementChild, Math.round(full * ratio), Math.round((3 * row + foot) * ratio), ratio);

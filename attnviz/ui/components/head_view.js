@@ -76,13 +76,13 @@ function paint(view) {
 
 function paintMap(view) {
   const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = ratioOf(view);
-  const ink = map.firstElementChild.getContext("2d"), names = labelsOf(d, full);
+  const ink = map.firstElementChild.getContext("2d"), columns = ticks(S, full - 90, d.key), columnNames = labelsOf(d, full, columns);
   ink.font = fontOf(view);
-  const columns = ticks(S, full - 90, d.key), top = widest(ink, columns, names);
+  const top = widest(ink, columns, columnNames);
   const besides = view.root.offsetHeight - map.offsetHeight + top, slide = Math.max(slideHeight(view.root) - besides - 4, 160);
   const most = Math.min(Math.max(20 * T, 180), 500, full, Math.max(0.46 * innerHeight, 240), slide); // fits in the window
-  const rows = ticks(T, most, d.query);
-  const plot = (view.plot = { left: widest(ink, rows, names), top, T, S });
+  const rows = ticks(T, most, d.query), rowNames = labelsOf(d, full, rows);
+  const plot = (view.plot = { left: widest(ink, rows, rowNames), top, T, S });
   plot.width = full - plot.left - 2;
   plot.height = most;
   sheet(map.firstElementChild, Math.round(full * ratio), Math.round((plot.top + most + 2) * ratio), ratio);
@@ -93,7 +93,7 @@ function paintMap(view) {
   if (Math.max(T, S) <= 40) gaps(ink, plot);
   frame(ink, plot.left, plot.top + (d.query * plot.height) / T, plot.width, plot.height / T);
   frame(ink, plot.left + (d.key * plot.width) / S, plot.top, plot.width / S, plot.height);
-  write(ink, view, plot, names, rows, columns);
+  write(ink, view, plot, rowNames, columnNames);
 }
 
 function tableOf(d, view) {
@@ -134,13 +134,13 @@ function frame(ink, x, y, width, height) {
   ink.strokeRect(x, y, width, height);
 }
 
-function write(ink, view, { left, top, width, height, T, S }, names, rows, columns) {
+function write(ink, view, { left, top, width, height, T, S }, rowNames, columnNames) {
   ink.font = fontOf(view);
   ink.textBaseline = "middle";
   ink.textAlign = "right";
   const { soft, strong } = inks(view.note, view.title), { query, key } = view.d;
-  for (const q of rows) word(ink, names[q], left - 5, top + ((q + 0.5) * height) / T, q === query ? strong : soft);
-  for (const k of columns) upright(ink, names[k], left + ((k + 0.5) * width) / S, top - 5, "left", k === key ? strong : soft);
+  for (const [q, label] of Object.entries(rowNames)) word(ink, label, left - 5, top + ((+q + 0.5) * height) / T, +q === query ? strong : soft);
+  for (const [k, label] of Object.entries(columnNames)) upright(ink, label, left + ((+k + 0.5) * width) / S, top - 5, "left", +k === key ? strong : soft);
 }
 
 function paintBar({ d, bar, dark }) {

@@ -63,7 +63,8 @@ function fill(view, side, axis) {
   const name = ["Queries", "Keys"][axis];
   side.setAttribute("aria-label", name);
   side.replaceChildren(...view.d.labels[axis].map((label, i) => {
-    const row = el("div", ""), index = el("small", "", i), text = el("bdi", "", label);
+    const row = el("div", ""), index = el("small", "", i), shown = once(label, (way) => i + way in view.d.labels[axis]);
+    const text = el(shown === label.slice(-shown.length) && shown !== label ? "small" : "bdi", "", shown);
     row.append(...(axis ? [index, text] : [text, index]));
     row.setAttribute("role", "option");
     row.title = label;

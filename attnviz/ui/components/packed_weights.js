@@ -4,6 +4,12 @@
 const short = (label, most = 24) => isolated([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
 const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(text) ? `\u2068${text}\u2069` : text);
 
+// "床 1/3", "床 2/3", "床 3/3" beside each other on an axis as "床", "2/3", "3/3": `beside(±1)` says whether that neighbour is shown.
+function once(label, beside) {
+  const [, character, part] = label.match(/^(.+) (\d+\/\d+)$/s) ?? [], first = part?.startsWith("1/");
+  return part && beside(first ? 1 : -1) ? (first ? character : part) : label;
+}
+
 const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }; // rows down, columns right
 
 // The header of a payload, and its body as a buffer of its own, in which numbers of any size are aligned.

@@ -1,0 +1,56 @@
+"""A character that is several tokens is one in the browser: in the text view, Decode's text and on the axes."""
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from playwright.sync_api import Page, expect
+
+from attnviz.text import tokenizer
+from tests.browser.conftest import turn_to
+
+FAMILY, ARABIC = "👩‍👩‍👧‍👦", "مرحبا"
+# Where the letters of the text view lie, from left to right
+LAID = """text => [...text.querySelectorAll(".glyph")]
+  .map((glyph) => [glyph.textContent, glyph.getBoundingClientRect().left])
+  .sort((a, b) => a[1] - b[1]).map(([letter]) => letter).join("")"""
+
+
+def test_a_character_of_several_tokens_reads_as_one(visit: Callable[..., Page]) -> None:
+    page = visit(f"heads?query=5&text={quote('床前' + FAMILY)}")
+    its_tokens_lie_side_by_side_and_are_told_on_pointing(page)
+    turn_to(page, f"heads?text={quote(ARABIC)}")
+    expect(page.locator(".tv .glyph")).to_have_text(list(ARABIC))
+    assert page.locator(".tv .text").evaluate(LAID) == ARABIC[::-1]  # it begins on the right
+    written = tokenizer().encode("床🇩🇪")
+    turn_to(page, f"decode?text={quote(FAMILY)}&written={'.'.join(map(str, written))}&temperature=0")
+    a_character_is_completed_byte_by_byte(page)
+
+
+def its_tokens_lie_side_by_side_and_are_told_on_pointing(page: Page) -> None:
+    first = page.locator(".tv .character").first
+    expect(page.locator(".tv .glyph")).to_have_text(["床", "前", FAMILY])
+    parts = first.locator(".token")
+    expect(parts).to_have_count(3)
+    boxes, whole = [part.bounding_box() for part in parts.all()], first.bounding_box()
+    assert abs(sum(box["width"] for box in boxes) - whole["width"]) < 0.5
+    for k, box in enumerate(boxes):
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        expect(page.locator(".tv .title")).to_contain_text(f"query {k} “床 {k + 1}/3”")
+        assert parts.nth(k).get_attribute("title") == f"{k} “床 {k + 1}/3”"
+    family = page.locator(".tv .character").nth(2)
+    assert family.locator(".token").count() == 25 and family.bounding_box()["width"] >= 99
+
+
+def a_character_is_completed_byte_by_byte(page: Page) -> None:
+    text, new = page.locator(".dp .text"), page.locator(".dp .text .new")
+    expect(text).to_have_text(f"{FAMILY}床🇩🇪")
+    expect(new).to_have_count(2)
+    assert "linear-gradient" in new.first.evaluate("each => getComputedStyle(each).backgroundImage")
+    assert new.first.get_attribute("title").startswith("床 1/3: ")
+    for _ in range(9):  # back to the second byte of 床
+        page.locator(".dp").get_by_role("button", name="One token back").click()
+    expect(text).to_have_text(f"{FAMILY}<0xE5><0xBA>")
+    expect(page.locator(".dp .candidates .chosen button")).to_have_text("床 3/3")
+    page.locator(".dp .candidates .chosen button").click()
+    expect(text).to_have_text(f"{FAMILY}床")
+    expect(page.locator(".dp .maps-title")).to_contain_text("“床 3/3”")
