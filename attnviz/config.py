@@ -8,17 +8,20 @@ share one key/value head. "Groups" is never used for a count, since the literatu
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from attnviz.checks import ConfigError, number, one_of, shown, switch, whole
 from attnviz.facts import LATENT_FIELDS, config_fields, refuse_unknown
+from attnviz.mechanisms import GATED, QK_NORMS, Dense, Experts, Grouped, Latent, Layer, Mechanism, Mixer
 
 ATTENTION_KINDS = ("mha", "gqa", "mqa", "mla")
 FFN_KINDS = ("swiglu", "geglu", "gelu", "relu")
 POSITION_KINDS = ("rope", "learned", "alibi", "none")
 NORM_KINDS = ("rmsnorm", "layernorm")
-QK_NORM_KINDS = ("head", "width")
 ROPE_LAYOUTS = ("half", "interleaved")
 SHIPPED = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}  # checkpoints: id -> name
 RUN_FIELDS = (
@@ -193,6 +196,8 @@ class ModelConfig:
     qk_rope_head_dim: int | Any = None
     qk_nope_head_dim: int | Any = None
     v_head_dim: int | Any = None
+    # layers that the fields above do not describe, because they differ in more than the window and the experts
+    mixed_layers: tuple[Layer, ...] = ()
     # names
     id: str = ""
     name: str = ""
@@ -208,6 +213,8 @@ class ModelConfig:
             self._check_latent()
         else:
             self._check_not_latent()
+        if self.mixed_layers and len(self.mixed_layers) != self.n_layers:
+            raise ConfigError(f"mixed_layers must have n_layers = {self.n_layers} layers, not {len(self.mixed_layers)}")
 
     @classmethod
     def from_dict(cls, facts: dict) -> ModelConfig:
@@ -272,7 +279,7 @@ class ModelConfig:
         one_of("rope_layout", self.rope_layout, ROPE_LAYOUTS)
         one_of("attention", self.attention, ATTENTION_KINDS)
         if self.qk_norm is not None:
-            one_of("qk_norm", self.qk_norm, QK_NORM_KINDS)
+            one_of("qk_norm", self.qk_norm, QK_NORMS)
         for name in (f.name for f in fields(self) if f.type == "bool"):
             switch(name, getattr(self, name))
         for name in ("id", "name", "family", "dtype"):
@@ -297,6 +304,72 @@ class ModelConfig:
         for name in LATENT_FIELDS:
             if getattr(self, name) is not None:
                 raise ConfigError(f"{name} belongs to attention 'mla', and this model's is {self.attention!r}")
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers, from first to last; equal ones are one object."""
+        return self.mixed_layers or tuple(self._uniform_layers())
+
+    @cached_property
+    def layer_counts(self) -> tuple[tuple[int, Layer], ...]:
+        """The different layers in order of their first occurrence, each with the number of layers equal to it."""
+        objects = {id(layer): layer for layer in self.layers}  # comparing thousands of equal layers would take long
+        found: Counter[Layer] = Counter()
+        for key, n in Counter(map(id, self.layers)).items():
+            found[objects[key]] += n
+        return tuple((n, layer) for layer, n in found.items())
+
+    @property
+    def mixer(self) -> Mixer:
+        """The first layer's mixer: that of all layers, up to its window, unless there are `mixed_layers`."""
+        return self.layers[0].mixers[0]
+
+    @property
+    def experts(self) -> Experts | None:
+        """The first layer's experts that has some; None in a model without."""
+        found = (part for _, layer in self.layer_counts for part in layer.feed_forwards if isinstance(part, Experts))
+        return next(found, None)
+
+    def _uniform_layers(self) -> Iterator[Layer]:
+        """Build each different layer once: layers differ in their window and in having experts or not."""
+        full, n_dense = set(self.full_layers), self.n_layers if self.moe is None else self.moe.n_dense_layers
+        built: dict[tuple[bool, bool], Layer] = {}
+        for i in range(self.n_layers):
+            key = (self.sliding_window is not None and i not in full, i < n_dense)
+            if key not in built:
+                windowed, dense = key
+                theta = self.rope_theta_windowed if windowed and self.rope_theta_windowed else self.rope_theta
+                built[key] = Layer(
+                    (self._mixer(windowed), self._feed_forward(dense)), self.norms_per_layer, self.parallel_block,
+                    theta if self.position == "rope" else None,
+                )  # fmt: skip
+            yield built[key]
+
+    def _mixer(self, windowed: bool) -> Mixer:
+        """Build the attention of a layer from the fields, with or without the sliding window."""
+        seen = (self.n_heads, self.sliding_window if windowed else None, self.n_sinks if windowed else 0)
+        if self.attention == "mla":
+            return Latent(
+                *seen, kv_lora_rank=self.kv_lora_rank, qk_nope_head_dim=self.qk_nope_head_dim,
+                qk_rope_head_dim=self.qk_rope_head_dim, v_head_dim=self.v_head_dim, q_lora_rank=self.q_lora_rank,
+                sink_logits=self.attention_sinks,
+            )  # fmt: skip
+        return Grouped(
+            *seen, n_kv_heads=self.n_kv_heads, head_dim=self.head_dim, qkv_bias=self.qkv_bias, o_bias=self.o_bias,
+            qk_norm=self.qk_norm, sink_logits=self.attention_sinks,
+        )  # fmt: skip
+
+    def _feed_forward(self, dense: bool) -> Mechanism:
+        """Build a layer's feed-forward from the fields: dense, or the experts."""
+        gated, moe = self.ffn in GATED, self.moe
+        if moe is None:
+            return Dense(self.d_ff, gated, self.ffn_bias)
+        if dense:
+            return Dense(moe.dense_d_ff or self.d_ff, gated, self.ffn_bias)
+        return Experts(
+            moe.n_routed_experts, moe.experts_per_token, moe.d_ff_expert, moe.n_shared_experts, gated,
+            moe.router_bias, moe.expert_bias,
+        )  # fmt: skip
 
     @property
     def layer(self) -> AttentionConfig:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import reduce
 
@@ -58,6 +58,19 @@ class Expression:
         for part in self.parts:
             yield from part.values()
 
+    def text(self) -> str:
+        """Format as plain text: symbols = numbers = result."""
+        return Equation(self).text()
+
+    def tex(self) -> str:
+        """Format as LaTeX: symbols = numbers = result."""
+        return Equation(self).tex()
+
+    @property
+    def letters(self) -> dict[str, tuple[str, float]]:
+        """The letters in it: {symbol: (meaning, value)}."""
+        return {v.symbol: (v.meaning, v.number) for v in self.values() if v.symbol}
+
     def __add__(self, other: Expression | float) -> Expression:
         return Sum((self, expression(other)))
 
@@ -89,6 +102,20 @@ class Expression:
         return Negation(self)
 
 
+def replaced(within: Expression, change: Callable[[Value], Value]) -> Expression:
+    """Return an expression with each of its values replaced by `change(value)`."""
+    if isinstance(within, Value):
+        return change(within)
+    new: dict[str, object] = {}
+    for field in fields(within):  # type: ignore[arg-type]  # all kinds of expression are dataclasses
+        part = getattr(within, field.name)
+        if isinstance(part, Expression):
+            new[field.name] = replaced(part, change)
+        elif isinstance(part, tuple):
+            new[field.name] = tuple(replaced(each, change) for each in part)
+    return replace(within, **new)  # type: ignore[type-var]
+
+
 def expression(value: Expression | float) -> Expression:
     """Convert a number to an expression; return an expression unchanged."""
     return value if isinstance(value, Expression) else Value(value)
@@ -101,7 +128,7 @@ class Value(Expression):
     digits: decimals to print; None prints whole numbers without decimals and others to four significant digits. Numbers
     that are not whole have at least one decimal.
     scientific: 1.23·10⁶ with `digits` decimals (2 by default).
-    tex: the symbol in TeX, if it differs from plain text.
+    latex: the symbol in TeX, if it differs from plain text.
     """
 
     number: float
@@ -109,11 +136,17 @@ class Value(Expression):
     meaning: str = ""
     digits: int | None = None
     scientific: bool = False
-    tex: str = ""
+    latex: str = ""
 
     @property
     def value(self) -> float:
         return self.number
+
+    def primed(self, n: int) -> Value:
+        """Return the same number under its symbol with n primes: D′ is the D of another kind of layer."""
+        if not n:
+            return self
+        return replace(self, symbol=self.symbol + "′" * n, latex=(self.latex or self.symbol) + "'" * n)
 
     def binding_in(self, style: Style) -> int:
         if style.symbols and self.symbol:
@@ -124,7 +157,7 @@ class Value(Expression):
 
     def write(self, style: Style) -> str:
         if style.symbols and self.symbol:
-            return (self.tex or self.symbol) if style.tex else self.symbol
+            return (self.latex or self.symbol) if style.tex else self.symbol
         return number_text(self.number, style.tex, self.digits, self.scientific)
 
     def values(self) -> Iterator[Value]:

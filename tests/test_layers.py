@@ -1,7 +1,7 @@
 """Layer rules: direction of imports, pages without code, no paths of one machine.
 
     characters -> text
-    config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
+    equations -> mechanisms -> config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
     config -> cost -> {session, checkpoints}
     modules -> steps
@@ -32,8 +32,9 @@ NEXT_ON_THE_LEFT = {
     "facts": ("checks",),
     "phrases": (),
     "characters": (),
-    "config": ("facts", "phrases"),
     "equations": (),
+    "mechanisms": ("equations",),
+    "config": ("facts", "phrases", "mechanisms"),
     "modules": ("config",),
     "text": ("modules", "characters"),
     "checkpoints": ("modules", "text", "cost"),
@@ -41,10 +42,10 @@ NEXT_ON_THE_LEFT = {
     "layerwise": ("trace",),
     "experiments": ("trace",),
     "steps": ("modules",),
-    "decode": ("modules",),
+    "decode": ("modules", "cost"),
     "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
-    "cost": ("config", "equations"),
+    "cost": ("config",),
     "practice": ("mistakes", "experiments", "analysis", "steps"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("cost",),
@@ -59,8 +60,9 @@ PACKAGES = {
     "facts": set(),
     "phrases": set(),
     "characters": {"tokenizers"},
-    "config": set(),
     "equations": set(),
+    "mechanisms": set(),
+    "config": set(),
     "modules": {"torch", "numpy"},
     "text": {"tokenizers"},
     "checkpoints": {"torch", "numpy", "safetensors", "huggingface_hub"},

@@ -1,21 +1,24 @@
-"""The costs of a model: parameters, KV cache, FLOPs and bytes of a decode step. Plain numbers from a `ModelConfig`."""
+"""The costs of a model: parameters, KV cache, FLOPs and bytes of a decode step.
+
+`parameters`, `cache`, `decode_cost` and `prefill_cost` return expressions of a `ModelConfig`, the others numbers.
+"""
 
 from attnviz.cost.accelerators import Accelerator, load_accelerators
-from attnviz.cost.cache import (
+from attnviz.cost.cached import (
     PRECISIONS,
     bits_with_scales,
-    cache_numbers,
+    cache,
     cached_tokens,
     expanded_cache_bytes,
     kv_cache_bytes,
 )
-from attnviz.cost.decode import DecodeStep, decode_step, experts_read
+from attnviz.cost.decode import DecodeStep, decode_cost, decode_step, uncached_cost
 from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight_bytes
-from attnviz.cost.parameters import ParameterCount, count_parameters
-from attnviz.cost.prefill import Prefill, prefill
+from attnviz.cost.prefill import Prefill, prefill, prefill_cost
 from attnviz.cost.presets import load_presets
 from attnviz.cost.serving import Serving
 from attnviz.cost.variants import attention_name, comparison, what_if
+from attnviz.cost.weights import ParameterCount, count_parameters, parameters
 
 __all__ = [
     "PRECISIONS",
@@ -27,19 +30,22 @@ __all__ = [
     "Serving",
     "attention_name",
     "bits_with_scales",
-    "cache_numbers",
+    "cache",
     "cached_tokens",
     "comparison",
     "count_parameters",
+    "decode_cost",
     "decode_step",
     "expanded_cache_bytes",
-    "experts_read",
     "kv_cache_bytes",
     "load_accelerators",
     "load_presets",
+    "parameters",
     "plan_memory",
     "prefill",
+    "prefill_cost",
     "tokens_that_fit",
+    "uncached_cost",
     "weight_bytes",
     "what_if",
 ]

@@ -6,14 +6,17 @@ FLOPs. S tokens are attended to, including the new one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from attnviz.checks import number
-from attnviz.config import ModelConfig, MoEConfig
+from attnviz.config import ModelConfig
 from attnviz.cost.accelerators import Accelerator
-from attnviz.cost.cache import cached_tokens, kv_cache_bytes
-from attnviz.cost.parameters import count_parameters, expert_parameters
+from attnviz.cost.cached import kv_cache_bytes
+from attnviz.cost.sums import mixers, parts, product, width, with_factor
+from attnviz.cost.weights import count_parameters, multiplied_weights
+from attnviz.equations import Expression
+from attnviz.mechanisms import letter
 
 
 @dataclass(frozen=True)
@@ -67,52 +70,46 @@ def decode_step(
     return DecodeStep(batch_size, flops, weight_bytes_read(model, batch_size, weight_bits), cache_bytes)
 
 
-def attention_flops(model: ModelConfig, n_tokens: int) -> int:
-    """Return the FLOPs of one new token's scores and weighted sums in all layers: 4 · H · D per key attended to.
+def decode_cost(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Expression:
+    """Return the FLOPs of one step as an expression: products with weights, scores and weighted sums."""
+    per_token = 2 * letter("Nₘ", multiplied_weights(model), scientific=True) + attention_cost(model, n_tokens)
+    return letter("B", batch_size) * per_token
 
-    A windowed layer attends to min(S, window + n_sinks) keys, any other to S. MLA decodes in its absorbed form:
-    2 · H · (2 R + P) per key.
+
+def attention_cost(model: ModelConfig, n_tokens: int) -> Expression:
+    """Return the FLOPs of one new token's scores and weighted sums in all layers, as an expression.
+
+    A mixer with an absorbed form decodes in it.
     """
-    if model.attention == "mla":
-        per_token = 2 * model.n_heads * (2 * model.kv_lora_rank + model.qk_rope_head_dim)
-    else:
-        per_token = 4 * model.n_heads * model.head_dim
-    return per_token * cached_tokens(model, n_tokens)
+    S = letter("S", n_tokens, "tokens, including the new one")
+    terms = [(n, mixer.keys(S), mixer.flops_per_pair(mixer.absorbed)) for n, mixer in mixers(model)]
+    return product(reversed(with_factor(model, terms)))  # 4 · H · D first
 
 
-def multiplied_weights(model: ModelConfig) -> int:
-    """Return the weights of the matrices used for one token. Embeddings are looked up and biases only added."""
-    moe = model.moe and replace(model.moe, router_bias=False, expert_bias=False)
-    bare = replace(
-        model, moe=moe, qkv_bias=False, o_bias=False, ffn_bias=False, lm_head_bias=False, qk_norm=None,
-        attention_sinks=False, tie_embeddings=False,
-    )  # fmt: skip
-    count = count_parameters(bare)
-    added = ("token embeddings", "position embeddings", "norms", "latent norms")
-    return count.active - sum(count.parts.get(part, 0) for part in added)
+def uncached_cost(model: ModelConfig, n_tokens: int) -> Expression:
+    """Return the FLOPs of the same step without a cache: every token passes every layer, and masked scores count too.
+
+    No mixer is absorbed.
+    """
+    T = letter("T", n_tokens, "tokens computed")
+    weights = 2 * letter("Nₘ", multiplied_weights(model), scientific=True)
+    terms = [(n, T * T, mixer.flops_per_pair()) for n, mixer in mixers(model)]
+    return T * weights + product(reversed(with_factor(model, terms)))
+
+
+def attention_flops(model: ModelConfig, n_tokens: int) -> int:
+    """Return the FLOPs of one new token's scores and weighted sums in all layers."""
+    return int(attention_cost(model, n_tokens).value)
 
 
 def weight_bytes_read(model: ModelConfig, batch_size: int, weight_bits: float = 16) -> int:
     """Return the bytes of weights read in one step, rounded.
 
-    All but the embedding (only a few of its rows are read) and the experts expected to be unused (`experts_read`).
+    All but the embedding (only a few of its rows are read) and the experts expected to be unused.
     """
-    count = count_parameters(model)
+    count, C = count_parameters(model), width(model)
     looked_up = count.parts.get("position embeddings", 0)
     looked_up += 0 if model.tie_embeddings else count.parts["token embeddings"]
-    read = count.total - looked_up - round(_experts_unread(model, batch_size))
+    unread = sum(n * part.unread(C, batch_size) for n, part in parts(model))
+    read = count.total - looked_up - round(unread)
     return round(read * Fraction(weight_bits) / 8)
-
-
-def experts_read(moe: MoEConfig, n_tokens: int) -> float:
-    """Return the expected routed experts per layer that `n_tokens` tokens use, choosing evenly and independently."""
-    return moe.n_routed_experts * (1 - (1 - moe.experts_per_token / moe.n_routed_experts) ** n_tokens)
-
-
-def _experts_unread(model: ModelConfig, batch_size: int) -> float:
-    """Return the expected parameters of the experts that no token of the batch chooses."""
-    moe = model.moe
-    if moe is None:
-        return 0.0
-    unread = moe.n_routed_experts - experts_read(moe, batch_size)
-    return unread * (model.n_layers - moe.n_dense_layers) * expert_parameters(model)

@@ -9,8 +9,8 @@ from functools import partial
 
 from attnviz.checks import number
 from attnviz.config import ModelConfig
-from attnviz.cost.cache import LARGEST_CONTEXT, cache_parts, cached_tokens, kv_cache_bytes
-from attnviz.cost.parameters import count_parameters
+from attnviz.cost.cached import LARGEST_CONTEXT, cache_parts, cached_tokens, kv_cache_bytes
+from attnviz.cost.weights import count_parameters
 
 
 @dataclass(frozen=True)

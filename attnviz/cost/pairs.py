@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnviz.config import ModelConfig
-from attnviz.cost.cache import expanded_cache_bytes, kv_cache_bytes
-from attnviz.cost.parameters import count_parameters
+from attnviz.cost.cached import expanded_cache_bytes, kv_cache_bytes
 from attnviz.cost.presets import load_presets
 from attnviz.cost.units import bytes_text, tokens_text
+from attnviz.cost.weights import count_parameters
 
 _PAIRS = (  # name, ids, context in tokens, the sentence ({a} and {b} are the first and the second model)
     (
@@ -97,6 +97,8 @@ def _sentence(ids: tuple[str, str], n_tokens: int, text: str) -> str:
 
 def _figures(model: ModelConfig, n_tokens: int) -> _Figures:
     one = kv_cache_bytes(model, 1)
-    expanded = f"{expanded_cache_bytes(model, 1):,}" if model.attention == "mla" else ""
+    expanded = expanded_cache_bytes(model, 1)
     total = bytes_text(kv_cache_bytes(model, n_tokens))
-    return _Figures(model.n_kv_heads, model.n_heads, f"{one:,}", total, bytes_text(one * n_tokens), expanded)
+    return _Figures(
+        model.n_kv_heads, model.n_heads, f"{one:,}", total, bytes_text(one * n_tokens), f"{expanded or 0:,}"
+    )

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from attnviz.checks import number, whole
 from attnviz.config import ModelConfig
 from attnviz.cost.accelerators import Accelerator
-from attnviz.cost.cache import LARGEST_CONTEXT
-from attnviz.cost.decode import multiplied_weights, weight_bytes_read
+from attnviz.cost.cached import LARGEST_CONTEXT
+from attnviz.cost.decode import weight_bytes_read
+from attnviz.cost.sums import mixers, product, with_factor
+from attnviz.cost.weights import layer_weights, output_weights
+from attnviz.equations import Expression
+from attnviz.mechanisms import letter
 
 
 @dataclass(frozen=True)
@@ -56,29 +60,29 @@ def prefill(model: ModelConfig, n_tokens: int, *, weight_bits: float = 16) -> Pr
     """
     whole("n_tokens", n_tokens, high=LARGEST_CONTEXT)
     number("weight_bits", weight_bits, 1, 64)
-    output = model.vocab_size * model.d_model
-    pairs = causal_pairs(model, n_tokens)
+    S = letter("S", n_tokens)
+    pairs = sum(n * int(mixer.pairs(S).value) for n, mixer in mixers(model))
     return Prefill(
-        n_tokens, multiplied_weights(model) - output, output, flops_per_pair(model) * pairs, pairs,
+        n_tokens, layer_weights(model), output_weights(model), int(prefill_attention(model, n_tokens).value), pairs,
         weight_bytes_read(model, n_tokens, weight_bits),
     )  # fmt: skip
 
 
-def causal_pairs(model: ModelConfig, n_tokens: int) -> int:
-    """Return the query-key pairs of a prompt, summed over the layers; a window also allows its sinks."""
-    full = n_tokens * (n_tokens + 1) // 2
-    if model.sliding_window is None:
-        return model.n_layers * full
-    nearest = min(n_tokens, model.sliding_window + model.n_sinks)
-    windowed = nearest * (2 * n_tokens - nearest + 1) // 2  # 1 + 2 + … + nearest, then nearest for each token after
-    n_full = len(set(model.full_layers))
-    return n_full * full + (model.n_layers - n_full) * windowed
+def prefill_cost(model: ModelConfig, n_tokens: int) -> Expression:
+    """Return the FLOPs of one prompt as an expression."""
+    return prefill_weights(model, n_tokens) + prefill_attention(model, n_tokens)
 
 
-def flops_per_pair(model: ModelConfig) -> int:
-    """Return the FLOPs of one query-key pair in all heads of a layer: its score and its share of the weighted sum.
+def prefill_weights(model: ModelConfig, n_tokens: int) -> Expression:
+    """Return those of the products with weights; the output layer runs for the last token only."""
+    layers = letter("Nₗ", layer_weights(model), scientific=True)
+    output = letter("Nₒ", output_weights(model), scientific=True)
+    S = letter("S", n_tokens, "tokens of the prompt")
+    return 2 * layers * S + 2 * output
 
-    4 · H · D; for MLA, which expands its latent for a prompt, 2 · H · (D + V).
-    """
-    width = model.v_head_dim if model.attention == "mla" else model.head_dim
-    return 2 * model.n_heads * (model.head_dim + width)
+
+def prefill_attention(model: ModelConfig, n_tokens: int) -> Expression:
+    """Return the FLOPs of a prompt's scores and weighted sums, as an expression; no mixer is absorbed."""
+    S = letter("S", n_tokens, "tokens of the prompt")
+    terms = [(n, mixer.pairs(S), mixer.flops_per_pair()) for n, mixer in mixers(model)]
+    return product(reversed(with_factor(model, terms)))

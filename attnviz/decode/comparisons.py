@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from attnviz.decode.bounded import SlidingCache, limited_cache, sliding_cache
-from attnviz.decode.counts import Work, step_with_cache, step_without_cache
 from attnviz.decode.generate import Step, generate, losses, read
 from attnviz.decode.paged import PagedSequence, paged_pool, unused_slots, unused_slots_if_reserved
 from attnviz.decode.quantised import quantised_cache
 from attnviz.decode.sampling import Sampling
 from attnviz.decode.speculation import Drafter, Round, speculate
+from attnviz.decode.work import Work, step_with_cache, step_without_cache
 from attnviz.modules import Transformer
 
 MATRIX = 512  # rows and columns of the matrices that are multiplied to find this machine's peak

@@ -91,7 +91,9 @@ def _expected(found: Speculated, share: float, k: int, steps: Sequence[Spread]) 
 
 def _equations(share: float, checked: int, k: int, cost: float | None) -> list[Equation]:
     """Return those of the tokens per pass and, if the cost of a drafter's step is known, of the speed-up."""
-    alpha = Value(share, "α", f"mean of Σ min(p, q) over {count(checked, 'checked proposal')}", tex=r"\alpha", digits=4)
+    alpha = Value(
+        share, "α", f"mean of Σ min(p, q) over {count(checked, 'checked proposal')}", latex=r"\alpha", digits=4
+    )
     proposed = Value(k, "k", "tokens proposed per pass")
     meaning = "time of a step of the drafter, divided by that of a step of the model, measured here in turn"
     time = Value(cost or 0.0, "c", meaning, digits=2)

@@ -112,10 +112,10 @@ def lost_share_equation(lost: float, total: float) -> Equation:
     digits = max(2, 3 - math.floor(math.log10(total)))  # never 0: a whole number would be read as exact
     residue = Value(
         lost * total, "Σ‖x − x̄‖²", "squared distance of the heads from their group's mean", digits,
-        tex=r"\textstyle\sum_h \lVert x_h - \bar x_{g(h)}\rVert^2",
+        latex=r"\textstyle\sum_h \lVert x_h - \bar x_{g(h)}\rVert^2",
     )  # fmt: skip
     norm = r"\textstyle\sum_h \lVert x_h\rVert^2"
-    length = Value(total, "Σ‖x‖²", "squared length of the heads", digits, tex=norm)
+    length = Value(total, "Σ‖x‖²", "squared length of the heads", digits, latex=norm)
     return Equation(residue / length, digits=3)
 
 
@@ -246,10 +246,10 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
 
 def bits_per_character(losses: NDArray, n_characters: float) -> Equation:
     """Return the loss of the predicted tokens per character of theirs; the first token is not predicted."""
-    nats = Value(float(losses.mean()), "ℓ", "loss, nats per token", digits=4, tex=r"\ell")
+    nats = Value(float(losses.mean()), "ℓ", "loss, nats per token", digits=4, latex=r"\ell")
     characters = Value(n_characters, "c", "characters of the predicted tokens")
     return Equation(
-        nats * Value(len(losses), "N", "predicted tokens") / (characters * Value(math.log(2), "ln 2", tex=r"\ln 2")),
+        nats * Value(len(losses), "N", "predicted tokens") / (characters * Value(math.log(2), "ln 2", latex=r"\ln 2")),
         digits=3,
     )
 

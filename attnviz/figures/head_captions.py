@@ -102,7 +102,7 @@ def weight_equation(
     row = scores[allowed].astype(np.float64)
     keys, at = f"{count(len(row), 'unmasked key')} of query {query}", f"{query},{key}"
     score = Value(
-        _number(scores[key]), f"s({query}, {key})", f"score of query {query} and key {key}", DIGITS, tex=f"s_{{{at}}}"
+        _number(scores[key]), f"s({query}, {key})", f"score of query {query} and key {key}", DIGITS, latex=f"s_{{{at}}}"
     )
     largest = Value(_number(row.max()), "m", f"largest score of the {keys}", DIGITS)
     total = Value(_number(np.exp(row - row.max()).sum()), "Z", f"sum of exp(score − m) over the {keys}", DIGITS)

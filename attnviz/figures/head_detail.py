@@ -160,7 +160,7 @@ def score_equation(parts: ScoreParts, query: int, key: int, root: float | None =
     at = f"{query},{key}"
     dot = Value(
         float(rounded(parts.dot)), f"q{low(query)}·k{low(key)}", "dot product of query and key vector", DIGITS,
-        tex=rf"q_{{{query}}} \cdot k_{{{key}}}",
+        latex=rf"q_{{{query}}} \cdot k_{{{key}}}",
     )  # fmt: skip
     D = len(parts.order)
     divisor = Value(D, "D", "head_dim") if root in (None, D) else Value(root, "n", "query_pre_attn_scalar")

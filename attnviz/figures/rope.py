@@ -44,7 +44,7 @@ METHODS = {  # dash, symbol, colour; dash and symbol tell them apart without col
 }
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 LEAST_POSITIONS = 64  # drawn at least, so that a short text still shows the pattern
-PI = Value(math.pi, "π", digits=6, tex=r"\pi")
+PI = Value(math.pi, "π", digits=6, latex=r"\pi")
 BIN = 32  # tokens per mean of the loss
 NARROW, CHARACTER = 260, 6.0  # pixels: width of the plot in a narrow window, width of a digit
 
@@ -66,7 +66,7 @@ def subscript(index: int | str) -> str:
 
 def frequency(pair: int, n_pairs: int, theta: float) -> Equation:
     """Return the equation of θ_j, one pair's frequency in radians per token."""
-    base, j = Value(theta, "base", "rope_theta", tex=r"\text{base}"), Value(pair, "j", "pair")
+    base, j = Value(theta, "base", "rope_theta", latex=r"\text{base}"), Value(pair, "j", "pair")
     rotary_dim = Value(2 * n_pairs, "d", "rotated dimensions of a head")
     right = 1 / base ** (2 * j / rotary_dim)
     name, name_tex = f"θ{subscript(pair)}", rf"\theta_{{{pair}}}"
@@ -98,7 +98,7 @@ def frequency_value(pair: int, n_pairs: int, theta: float) -> Value:
     """Return θ_j of one pair as a letter of another equation."""
     equation = frequency(pair, n_pairs, theta)
     meaning = f"frequency of pair {pair} in rad per token"
-    return Value(equation.value, equation.name, meaning, digits=equation.digits, tex=equation.name_tex)
+    return Value(equation.value, equation.name, meaning, digits=equation.digits, latex=equation.name_tex)
 
 
 def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta: float) -> Drawing:

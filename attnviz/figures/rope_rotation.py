@@ -42,10 +42,10 @@ def angle_of(rotated: RotatedPair, n_pairs: int, theta: float) -> Equation:
 
 def matrix_product(rotated: RotatedPair, dimensions: tuple[int, int], angle: Equation) -> MatrixProduct:
     """Return the rotation matrix times the pair of q."""
-    phi = Value(angle.value, "φ", angle.meaning, digits=angle.digits, tex=r"\varphi")
+    phi = Value(angle.value, "φ", angle.meaning, digits=angle.digits, latex=r"\varphi")
     cos, sin = function("cos", phi), function("sin", phi)
     before = [
-        Value(number, f"q{subscript(d)}", f"dimension {d} of q before RoPE", DIGITS, tex=f"q_{{{d}}}")
+        Value(number, f"q{subscript(d)}", f"dimension {d} of q before RoPE", DIGITS, latex=f"q_{{{d}}}")
         for number, d in zip((rotated.q.real, rotated.q.imag), dimensions, strict=True)
     ]
     names = [(f"q′{subscript(d)}", f"q'_{{{d}}}", f"dimension {d} of q, rotated") for d in dimensions]
@@ -64,5 +64,5 @@ def product_of_pair(rotated: RotatedPair, dimensions: tuple[int, int]) -> Equati
 
 def _rotated_value(vector: str, dimension: int, number: float, position: int | None = None) -> Value:
     at = "" if position is None else f" to position {position}"
-    name, tex = f"{vector}′{subscript(dimension)}", f"{vector}'_{{{dimension}}}"
-    return Value(number, name, f"dimension {dimension} of {vector}, rotated{at}", DIGITS, tex=tex)
+    name, latex = f"{vector}′{subscript(dimension)}", f"{vector}'_{{{dimension}}}"
+    return Value(number, name, f"dimension {dimension} of {vector}, rotated{at}", DIGITS, latex=latex)

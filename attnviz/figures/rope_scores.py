@@ -113,7 +113,7 @@ def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> lis
     rotated = Value(
         float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i(m−n)θⱼ)",
         "part of q·k from the rotated pairs j of q and k, as complex numbers (i: imaginary unit)", digits=3,
-        tex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i(m-n)\theta_j}",
+        latex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i(m-n)\theta_j}",
     )  # fmt: skip
     distance = Value(m, "m", "position of the query") - Value(n, "n", "position of the key")
     terms, equations = [rotated], [Equation(distance)]
@@ -122,7 +122,7 @@ def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> lis
     groups = np.array_split(np.arange(n_pairs), min(MAX_TERMS, n_pairs))
     equations.append(
         Equation(
-            total([_pairs_term(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3,
+            total([_pairs_term(parts, group) for group in groups]), rotated.symbol, rotated.latex, digits=3,
             meaning=rotated.meaning,
         )
     )  # fmt: skip
@@ -134,8 +134,8 @@ def _pairs_term(parts: NDArray, pairs: NDArray) -> Value:
     """Return the part of q·k from these neighbouring pairs."""
     first, last = int(pairs[0]), int(pairs[-1])
     name, source = (f"{first}–{last}", f"pairs {first} to {last}") if last > first else (f"{first}", f"pair {first}")
-    symbol, tex = f"r{subscript(name)}", "r_{" + name.replace("–", r"\text{–}") + "}"
-    return Value(float(parts[pairs].sum()), symbol, f"part of q·k from {source}", digits=4, tex=tex)
+    symbol, latex = f"r{subscript(name)}", "r_{" + name.replace("–", r"\text{–}") + "}"
+    return Value(float(parts[pairs].sum()), symbol, f"part of q·k from {source}", digits=4, latex=latex)
 
 
 def _over_root(product: Expression, head_dim: int) -> Expression:
@@ -180,11 +180,11 @@ def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> E
     steepest = Value(
         bound.steepest, "max|hⱼ₊₁ − hⱼ|",
         "largest difference between neighbouring pairs j, as complex numbers hⱼ = qⱼ·k̄ⱼ",
-        tex=r"\max_j |h_{j+1} - h_j|",
+        latex=r"\max_j |h_{j+1} - h_j|",
     )  # fmt: skip
     sums = Value(
         float(bound.partial_sums[distance]), "Σ|Sⱼ|", "lengths of the sums of the first j rotations, added up",
-        tex=r"\sum_j |S_j|",
+        latex=r"\sum_j |S_j|",
     )  # fmt: skip
     product = steepest * sums
     if unrotated:
@@ -279,7 +279,7 @@ def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int
         score * head_dim**0.5, f"⟨R{subscript(at[0])}·q, R{subscript(at[1])}·k⟩",
         "dot product of the same q and k, rotated to these positions",
         digits=6,
-        tex=rf"\langle R_{{{at[0]}}}\,q,\; R_{{{at[1]}}}\,k\rangle",
+        latex=rf"\langle R_{{{at[0]}}}\,q,\; R_{{{at[1]}}}\,k\rangle",
     )  # fmt: skip
     name = f"{at[0]},{at[1]}"
     meaning = f"score at positions {at[0]} and {at[1]}"

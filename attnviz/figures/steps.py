@@ -208,7 +208,7 @@ def stream(
     )  # fmt: skip
     start, end = norms[0].mean(), norms[-1].mean()
     rms = Equation(
-        Value(float(norms[-1, query]), "‖x‖", "norm of the stream, last row", digits=3, tex=r"\lVert x \rVert")
+        Value(float(norms[-1, query]), "‖x‖", "norm of the stream, last row", digits=3, latex=r"\lVert x \rVert")
         / function("√", Value(d_model, "C", "d_model")),
         name="rms", name_tex=r"\operatorname{rms}", digits=3,
     )  # fmt: skip

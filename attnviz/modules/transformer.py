@@ -280,6 +280,8 @@ def check_runnable(c: ModelConfig) -> None:
     """Raise ConfigError for a field that only the cost formulas support."""
     if c.moe is not None:
         raise ConfigError("the live model has no mixture of experts; cost can be counted")
+    if c.mixed_layers:
+        raise ConfigError("the live model's layers are alike; the cost of mixed_layers can be counted")
     runs: dict[str, tuple] = {
         "ffn": tuple(FEED_FORWARDS), "norm": ("rmsnorm", "layernorm"), "norms_per_layer": (2, 4),
         "qk_norm": (None, "head"), "embedding_norm": (False,), "parallel_block": (False,),

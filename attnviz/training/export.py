@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from attnviz.checkpoints import FOLDER, load_checkpoint
-from attnviz.cost import cache_numbers
+from attnviz.cost import cache as cached_numbers
 from attnviz.modules import Transformer
 from attnviz.trace import trace
 from attnviz.training.evaluate import evaluate
@@ -90,7 +90,7 @@ def score(names: list[str], text: str) -> dict[str, dict]:
     for name in names:
         model, tokenizer = load_checkpoint(name)
         scores[name] = evaluate(model, tokenizer, text) | {
-            "cache_numbers_per_token": model.config.n_layers * cache_numbers(model.config),
+            "cache_numbers_per_token": int(cached_numbers(model.config, 1).value),
             "parameters": sum(p.numel() for p in model.parameters()),
             "characters": len(text),
         }

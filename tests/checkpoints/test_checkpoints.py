@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from attnviz.checkpoints import FOLDER, CheckpointError, list_checkpoints, load_checkpoint, shipped_config
 from attnviz.config import SHIPPED, ModelConfig
-from attnviz.cost import cache_numbers
+from attnviz.cost import cache
 from attnviz.modules import Transformer
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.text import tokenizer
@@ -44,7 +44,7 @@ def test_they_differ_in_their_attention_alone(shipped):
     name, model, *_ = shipped
     c, mha = model.config, shipped_config("mha")
     if name == "mla":
-        assert c.attention == "mla" and cache_numbers(c) < cache_numbers(shipped_config("gqa-2"))
+        assert c.attention == "mla" and cache(c, 1).value < cache(shipped_config("gqa-2"), 1).value
     else:
         assert c.n_kv_heads == KV_HEADS[name]
     assert (c.n_layers, c.d_model, c.n_heads, c.d_ff, c.vocab_size) == (

@@ -113,7 +113,7 @@ def test_the_cache_is_drawn_in_the_precision_asked_for_and_all_four_are_in_the_t
 
 def test_the_equation_of_attention_names_what_is_not_a_product():
     assert "biases" not in attention_equation(GQA).tex()
-    assert r"\underbrace{256}_{\text{biases, norms, sinks}}" in attention_equation(PRESETS["qwen3-8b"]).tex()
+    assert r"\underbrace{2\cdot 128}_{\text{q and k norms}}" in attention_equation(PRESETS["qwen3-8b"]).tex()
 
 
 def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from attnviz.cost import Serving, decode_step, experts_read, load_accelerators, load_presets
+from attnviz.cost import Serving, decode_step, load_accelerators, load_presets
 from attnviz.figures import cost as figures
 from tests.together import together
 
@@ -44,9 +44,9 @@ def drawn_experts(n_experts: int, per_token: int, n_tokens: int, rounds: int = 4
 
 @pytest.mark.parametrize("n_sequences", [1, 3, 11])
 def test_the_experts_said_to_be_read_are_those_that_random_choices_need(n_sequences):
-    moe = MIXTRAL.moe
-    expected = drawn_experts(moe.n_routed_experts, moe.experts_per_token, n_sequences)
-    assert experts_read(moe, n_sequences) == pytest.approx(expected, abs=0.05)
+    experts = MIXTRAL.experts
+    expected = drawn_experts(experts.n_routed, experts.per_token, n_sequences)
+    assert experts.read(n_sequences) == pytest.approx(expected, abs=0.05)
 
 
 def test_a_bound_with_experts_says_which_are_counted_as_read():
@@ -55,7 +55,7 @@ def test_a_bound_with_experts_says_which_are_counted_as_read():
     drawings = figures.speed(serving), figures.roof(serving), figures.machines(list(CARDS.values()), serving, 3)
     for drawing, n_sequences in zip(drawings, (largest, largest, 3), strict=True):
         said = re.search(r"([\d.]+) of (\d+) routed experts", drawing.more)
-        assert float(said[1]) == pytest.approx(experts_read(MIXTRAL.moe, n_sequences), abs=0.05)
+        assert float(said[1]) == pytest.approx(MIXTRAL.experts.read(n_sequences), abs=0.05)
         assert int(said[2]) == MIXTRAL.moe.n_routed_experts == 8
     dense = Serving(LLAMA, CARDS["h100-sxm"], 8192)
     assert not any("expert" in drawing.note + drawing.more for drawing in (figures.speed(dense), figures.roof(dense)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, bits_with_scales, count_parameters, kv_cache_bytes
-from attnviz.cost.cache import SCALE_BITS
+from attnviz.cost.cached import SCALE_BITS
 from attnviz.cost.hf_config import Description
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.cost.variants import with_latent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attnviz.cost import Accelerator, DecodeStep, Serving, experts_read
+from attnviz.cost import Accelerator, DecodeStep, Serving
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import aligned
 from attnviz.figures.chart import Chart
@@ -265,10 +265,10 @@ def _batching_note(serving: Serving) -> str:
 
 def _experts_note(serving: Serving, batch_size: int) -> str:
     """State how many experts a step is expected to read; the bound holds for such choices only."""
-    moe = serving.model.moe
-    if moe is None:
+    experts = serving.model.experts
+    if experts is None:
         return ""
-    read = f"{experts_read(moe, batch_size):.1f} of {moe.n_routed_experts} routed experts"
+    read = f"{experts.read(batch_size):.1f} of {experts.n_routed} routed experts"
     return (
         f" Counted as read for {count(batch_size, 'sequence')}: {read} per layer, the expected number if tokens choose "
         "experts evenly. A step whose tokens choose the same experts reads fewer and can be faster."

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
-from attnviz.cost.cache import cache_parts
+from attnviz.cost.cached import cache_parts
 from attnviz.cost.units import BINARY, bytes_text, count_text
 from attnviz.equations import aligned
 from attnviz.figures.chart import Chart

@@ -85,10 +85,10 @@ def _lines(serving: Serving, prompts: Sequence[Prefill]) -> Chart:
 
 def _active(serving: Serving) -> str:
     """State which experts are counted."""
-    moe = serving.model.moe
-    if moe is None:
+    experts = serving.model.experts
+    if experts is None:
         return ""
-    routed = f"{moe.experts_per_token} of {moe.n_routed_experts} routed experts"
+    routed = f"{experts.per_token} of {experts.n_routed} routed experts"
     return f" Each token is multiplied with the {routed} that it chooses."
 
 

@@ -186,9 +186,8 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
     figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_xaxes(range=[0, max(sizes) * 1.3], visible=False)
     here, least, most = kv_cache_bytes(model, n_tokens), min(sizes), max(sizes)
-    expanded = ""
-    if model.attention == "mla":
-        own = expanded_cache_bytes(model, n_tokens)
+    expanded, own = "", expanded_cache_bytes(model, n_tokens)
+    if own is not None:
         expanded = f"With each head's keys and values expanded, it would cache {bytes_text(own)}. "
     smallest, largest = (attention_name(others[sizes.index(n)]) for n in (least, most))
     title = (

@@ -1,6 +1,7 @@
 """The KV cache size is computed with the query heads; MLA's with a factor 2 and without its RoPE key."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     live = sum(each.nbytes for each in cache)
     config = replace(model.config, sliding_window=None, full_layers=())  # the live cache holds every token
     bits = 8 * model.embed.weight.element_size()
-    parts = [each.module("cost.cache").cache_parts(config, 1, bits=bits) for each in (right, wrong)]
+    parts = [_cached(each, config, bits) for each in (right, wrong)]
     a, b = (np.array([[float(T * each.get(part, 0)) for part in parts[0]]], np.float32) for each in parts)
     counted = T * float(sum(parts[1].values()))
     return Symptom(
@@ -28,6 +29,12 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         f"The live cache's tensors take {live:,} B for {count(T, 'token')}; the formula gives "
         f"{counted:,.0f} B, {format_number(counted / live)} times as much.", columns=tuple(parts[0]),
     )  # fmt: skip
+
+
+def _cached(version: Version, config: ModelConfig, bits: int) -> dict[str, Fraction]:
+    """Return what a version counts for one token, by part: its layers are built by that version's classes."""
+    own = version.module("config").ModelConfig.from_dict(config.to_dict())
+    return version.module("cost.cached").cache_parts(own, 1, bits=bits)
 
 
 def cannot_occur(config: ModelConfig) -> str:
@@ -40,16 +47,19 @@ MISTAKE = Mistake(
     kind="silent",
     changes=(
         Change(
-            "cost/cache.py",
-            right='return dict.fromkeys(("k", "v"), (model.n_kv_heads, model.head_dim))',
-            wrong='return dict.fromkeys(("k", "v"), (model.n_heads, model.head_dim))',
+            "mechanisms/grouped.py",
+            right='return (Vectors(("k", "v"), letter("D", self.head_dim), letter("K", self.n_kv_heads)),)',
+            wrong='return (Vectors(("k", "v"), letter("D", self.head_dim), letter("H", self.n_heads)),)',
         ),
     ),
     latent=(
         Change(
-            "cost/cache.py",
-            right='return {"latent": (1, model.kv_lora_rank), "RoPE key": (1, model.qk_rope_head_dim)}',
-            wrong='return {"latent": (2, model.kv_lora_rank)}',
+            "mechanisms/latent.py",
+            right="""return (
+                Vectors(("latent",), letter("R", self.kv_lora_rank)),
+                Vectors(("RoPE key",), letter("P", self.qk_rope_head_dim)),
+            )""",
+            wrong='return (Vectors(("latent", "values"), letter("R", self.kv_lora_rank)),)',
         ),
     ),
     question="By which factor does the formula differ from the size of the live cache?",

@@ -19,10 +19,11 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     live = 2 * D * weights.numel()  # D products for each score, and one for each of D entries of the output
 
     def counted(version: Version, n_kv_heads: int) -> int:
-        """Subtract two counts that differ only in the number of keys, so that projections and feed-forward cancel."""
-        count = version.module("decode.counts").multiplications
-        config = replace(c, n_kv_heads=n_kv_heads, attention=None)
-        return (count(config, T, 2 * T) - count(config, T, T)) // c.n_layers
+        """Count the multiplications of all pairs with the mixer of this version."""
+        own = version.module("config").ModelConfig.from_dict(
+            replace(c, n_kv_heads=n_kv_heads, attention=None).to_dict()
+        )
+        return T * T * int(own.mixer.flops_per_pair().value) // 2
 
     a, b = (np.array([[counted(each, n) for n in divisors(c.n_heads)]], np.float32) for each in (right, wrong))
     number = counted(wrong, c.n_kv_heads)
@@ -48,9 +49,9 @@ MISTAKE = Mistake(
     kind="silent",
     changes=(
         Change(
-            "decode/counts.py",
-            right="return projections + T * S * c.n_heads * 2 * c.head_dim",
-            wrong="return projections + T * S * c.n_kv_heads * 2 * c.head_dim",
+            "mechanisms/grouped.py",
+            right='return 4 * letter("H", self.n_heads) * letter("D", self.head_dim)',
+            wrong='return 4 * letter("K", self.n_kv_heads) * letter("D", self.head_dim)',
         ),
     ),
     question="MHA with 8 heads becomes GQA with 2 KV heads. How many multiplications do q·kᵀ and weights·v need now?",
@@ -73,14 +74,14 @@ MISTAKE = Mistake(
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 from attnviz.config import ModelConfig
-from attnviz.decode.counts import multiplications
+from attnviz.cost import uncached_cost
 from attnviz.modules import Transformer
 
 def test_the_count_is_what_torch_counts():
     model = Transformer.random(ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, vocab_size=17), seed=0)
     with FlopCounterMode(display=False) as counter:
         model(torch.arange(7)[None])
-    assert counter.get_total_flops() == 2 * multiplications(model.config, 7, 7)
+    assert counter.get_total_flops() == uncached_cost(model.config, 7).value
 """,
     compare=compare,
     cannot_occur=cannot_occur,

@@ -112,7 +112,7 @@ def most_probable(rng: random.Random) -> Question:
     logits = torch.tensor([float(a), float(b)], dtype=torch.float64)
     T = rng.choice((0.5, 2.0))
     odds = scale_by_temperature(logits, T).softmax(-1)
-    x, y, t = Value(a, "x", "first logit"), Value(b, "y", "second logit"), Value(T, "τ", "temperature", tex=r"\tau")
+    x, y, t = Value(a, "x", "first logit"), Value(b, "y", "second logit"), Value(T, "τ", "temperature", latex=r"\tau")
     return Question(
         f"Two tokens have the logits {a} and {b}. How many times as probable as the second is the first at "
         f"temperature {T:g}?",
@@ -253,7 +253,7 @@ def _intensity(m: ModelConfig, tokens: int, step: DecodeStep) -> Equation:
 
 def _ridge(a: Accelerator) -> Equation:
     peak = Value(a.flops, "P", "peak FLOP/s", digits=3, scientific=True)
-    bandwidth = Value(a.bandwidth, "β", "bytes per second", digits=3, scientific=True, tex=r"\beta")
+    bandwidth = Value(a.bandwidth, "β", "bytes per second", digits=3, scientific=True, latex=r"\beta")
     return Equation(peak / bandwidth, "R", digits=1, meaning="ridge in FLOPs per byte")
 
 
@@ -289,7 +289,7 @@ def tokens_per_second(rng: random.Random) -> Question:
     step = decode_step(m, tokens)
     seconds = Fraction(step.weight_bytes + step.cache_bytes) / Fraction(a.bandwidth)
     weights, cache = Value(step.weight_bytes, "W", "bytes of weights"), Value(step.cache_bytes, "M", "bytes of cache")
-    bandwidth = Value(a.bandwidth, "β", "bytes per second", digits=3, scientific=True, tex=r"\beta")
+    bandwidth = Value(a.bandwidth, "β", "bytes per second", digits=3, scientific=True, latex=r"\beta")
     return Question(
         f"{m.name} in {in_16_bits(a)} on one {a.name}: a step reads {step.weight_bytes:,} B of weights and "
         f"{step.cache_bytes:,} B of cache, at {a.bandwidth / 1e12:g} TB/s. What is the maximum number of tokens per "
@@ -315,7 +315,7 @@ def speculated(rng: random.Random) -> Question:
     a, k = rng.choice((0.5, 0.6, 0.7, 0.8, 0.9)), rng.choice((2, 3, 4, 5))
     expected = sum(a**i for i in range(k + 1))
     rate, drafted = (
-        Value(a, "α", "chance that a proposed token is accepted", tex=r"\alpha"),
+        Value(a, "α", "chance that a proposed token is accepted", latex=r"\alpha"),
         Value(k, "k", "proposed tokens"),
     )
     return Question(

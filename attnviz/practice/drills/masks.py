@@ -263,9 +263,9 @@ def _two_tiles(rng: random.Random) -> list[tuple[Value, Value, Value]]:
             break
     return [
         (
-            Value(m, f"m{'₁₂'[i]}", f"maximum score of tile {i + 1}", tex=f"m_{i + 1}"),
-            Value(sum_, f"l{'₁₂'[i]}", f"sum of exponentials of tile {i + 1}", digits=2, tex=f"l_{i + 1}"),
-            Value(out, f"o{'₁₂'[i]}", f"weighted sum of values of tile {i + 1}", digits=1, tex=f"o_{i + 1}"),
+            Value(m, f"m{'₁₂'[i]}", f"maximum score of tile {i + 1}", latex=f"m_{i + 1}"),
+            Value(sum_, f"l{'₁₂'[i]}", f"sum of exponentials of tile {i + 1}", digits=2, latex=f"l_{i + 1}"),
+            Value(out, f"o{'₁₂'[i]}", f"weighted sum of values of tile {i + 1}", digits=1, latex=f"o_{i + 1}"),
         )
         for i, (m, sum_, out) in enumerate(zip(largest, sums, outputs, strict=True))
     ]

@@ -25,7 +25,7 @@ def _drawn(rng: random.Random) -> tuple[int, int, float, Value, Value, Value]:
         theta,
         Value(D, "D", "head_dim"),
         Value(j, "j", "pair"),
-        Value(theta, "base", "rope_theta", tex=r"\text{base}"),
+        Value(theta, "base", "rope_theta", latex=r"\text{base}"),
     )
 
 
@@ -79,7 +79,7 @@ def wavelength(rng: random.Random) -> Question:
             ),
         ),
         "The wavelength is a full circle, 2π, divided by the angle per position.",
-        (Equation(2 * Value(math.pi, "π", "half a circle", digits=4, tex=r"\pi") * base ** (2 * pair / d)),),
+        (Equation(2 * Value(math.pi, "π", "half a circle", digits=4, latex=r"\pi") * base ** (2 * pair / d)),),
         _rotation(D, theta, j),
     )
 
@@ -152,7 +152,7 @@ def rotated_pair(rng: random.Random) -> Question:
     a, b, p = rng.choice((1.0, 2.0, 3.0)), rng.choice((-2.0, -1.0, 1.0, 2.0)), rng.randrange(1, 6)
     found = float(apply_rope(torch.tensor([[a, b]], dtype=torch.float64), torch.tensor([p]), rope_frequencies(2))[0, 0])
     first, second = Value(a, "x", "first number of the pair"), Value(b, "y", "second number of the pair")
-    angle = Value(p, "α", "angle", tex=r"\alpha")
+    angle = Value(p, "α", "angle", latex=r"\alpha")
     return Question(
         f"Pair 0 has frequency 1 and holds ({number_text(a)}, {number_text(b)}). What is its first number after RoPE "
         f"at position {p}?",

@@ -1,0 +1,134 @@
+"""The KV cache in bytes: what each layer's mixer caches per token, times the tokens that it keeps.
+
+A layer with a sliding window keeps at most window + n_sinks tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from attnviz.checks import number, whole
+from attnviz.config import ModelConfig
+from attnviz.cost.sums import caching, product, with_factor
+from attnviz.equations import Expression, Value, function, total
+from attnviz.mechanisms import Mixer, Vectors, letter
+
+# The storage of quantised numbers is this project's assumption: int4 with a 16-bit scale per 32 numbers (as in
+# llama.cpp's q4_0; other formats share a scale over 64 or 128 numbers, or add a zero point), fp8 with one scale per
+# tensor, which is not counted (other formats have one per head or per token).
+SCALE_BITS = 16
+PRECISIONS = {  # name -> bits per number, numbers per scale (None: no scales that grow with the tokens)
+    "fp32": (32, None),
+    "bf16": (16, None),
+    "fp8": (8, None),
+    "int4": (4, 32),
+}
+LARGEST_CONTEXT, LARGEST_BATCH = 10**9, 10**6
+
+
+def cache(
+    model: ModelConfig,
+    n_tokens: int,
+    batch_size: int = 1,
+    bits: float | None = None,
+    *,
+    block_size: int | None = None,
+) -> Expression:
+    """Return what sequences of `n_tokens` tokens cache, as an expression: numbers, or bytes with `bits` per number.
+
+    The other arguments are those of `kv_cache_bytes`, whose value this is before it is rounded up.
+    """
+    _check(n_tokens, batch_size, bits or 16, block_size)
+    S = letter("S", n_tokens)
+    cached = product(with_factor(model, [(n, m.keys(S), _per_token(m, bits, block_size)) for n, m in caching(model)]))
+    return letter("B", batch_size) * cached if batch_size > 1 else cached
+
+
+def _per_token(mixer: Mixer, bits: float | None, block_size: int | None) -> Expression:
+    """Return the numbers or bytes that one layer caches per token; vectors of one count are added first."""
+    by_count: dict[Expression | None, list[Vectors]] = {}
+    for vectors in mixer.cached():
+        by_count.setdefault(vectors.copies, []).append(vectors)
+    terms = []
+    for copies, several in by_count.items():
+        size = _vector_size([vectors.width for vectors in several], bits, block_size)
+        terms.append(size if copies is None else copies * size)
+    return total(terms)
+
+
+def _vector_size(widths: list[Value], bits: float | None, block_size: int | None) -> Expression:
+    """Return the numbers or bytes of one vector of each width: its numbers, and a scale per full or partial block."""
+    if bits is None:
+        return total(widths)
+    size = bits / 8
+    size = int(size) if size.is_integer() else size  # whole numbers stay exact, however large the product
+    stored = total(widths) * letter("b", size, digits=1 if size == 0.5 else None)
+    if block_size is not None:
+        stored = stored + SCALE_BITS // 8 * total([function("ceil", width / block_size) for width in widths])
+    return stored
+
+
+def kv_cache_bytes(
+    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+) -> int:
+    """Return the bytes of the cache of `batch_size` sequences of `n_tokens` tokens each, rounded up to whole bytes.
+
+    `bits`: bits per number, 1 to 64; fractional if they include a share of the scales (4.5 for 4 bits with a 16-bit
+    scale per 32 numbers). With `block_size` the scales are counted exactly instead: a 16-bit scale for every
+    `block_size` numbers of each vector, partial blocks included.
+    """
+    return math.ceil(sum(cache_parts(model, n_tokens, batch_size, bits, block_size=block_size).values()))
+
+
+def cache_parts(
+    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+) -> dict[str, Fraction]:
+    """Return the same bytes, not rounded, by part: keys and values, or MLA's latent and RoPE key."""
+    _check(n_tokens, batch_size, bits, block_size)
+    parts: dict[str, Fraction] = {}
+    for n, mixer in caching(model):
+        kept = batch_size * n * _kept(mixer, n_tokens)
+        for vectors in mixer.cached():
+            width = int(vectors.width.number)
+            n_scales = 0 if block_size is None else -(-width // block_size)
+            size = kept * vectors.number * (Fraction(bits) * width + SCALE_BITS * n_scales) / 8
+            for part in vectors.parts:
+                parts[part] = parts.get(part, Fraction(0)) + size
+    return parts
+
+
+def bits_with_scales(precision: str) -> float:
+    """Return the bits per number, including its share of the block's scale."""
+    bits, block = PRECISIONS[precision]
+    return bits + (SCALE_BITS / block if block else 0)
+
+
+def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
+    """Return the cached tokens, summed over the layers."""
+    return sum(n * _kept(mixer, n_tokens) for n, mixer in caching(model))
+
+
+def expanded_cache_bytes(model: ModelConfig, n_tokens: int, bits: float = 16) -> int | None:
+    """Return the bytes of one sequence if latents were cached expanded, as keys and values of each head.
+
+    None if a layer caches no latent.
+    """
+    _check(n_tokens, 1, bits, None)
+    expanded = [(n * _kept(mixer, n_tokens), mixer.expanded_numbers()) for n, mixer in caching(model)]
+    if any(numbers is None for _, numbers in expanded):
+        return None
+    return -(-sum(n * int(numbers.value) for n, numbers in expanded if numbers) * Fraction(bits) // 8)
+
+
+def _kept(mixer: Mixer, n_tokens: int) -> int:
+    """Return the tokens that one layer keeps of n_tokens."""
+    return int(mixer.keys(letter("S", n_tokens)).value)
+
+
+def _check(n_tokens: int, batch_size: int, bits: float, block_size: int | None) -> None:
+    whole("n_tokens", n_tokens, high=LARGEST_CONTEXT)
+    whole("batch_size", batch_size, high=LARGEST_BATCH)
+    number("bits", bits, 1, 64)
+    if block_size is not None:
+        whole("block_size", block_size, high=LARGEST_BATCH)

@@ -1,0 +1,113 @@
+"""The parameters of a model by part: those of its layers' mechanisms, and those around the layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from attnviz.config import ModelConfig
+from attnviz.cost.sums import executed, over_layers, parts, width
+from attnviz.equations import Expression, total
+from attnviz.mechanisms import Experts, letter
+
+
+@dataclass(frozen=True)
+class ParameterCount:
+    """Parameters of a whole model by part, and those of one layer's attention by part.
+
+    `parts` adds up to `total`, `attention` to `attention_per_layer`. Tied embeddings are counted once; buffers (RoPE
+    frequencies, the bias that balances the load of DeepSeek-V3's experts) are not parameters.
+    """
+
+    parts: dict[str, int]
+    attention: dict[str, int]
+    active: int  # all but the experts that one token is not routed to
+    unread_embeddings: int  # in embedding rows that one token does not read; 0 if the matrix is the output layer too
+
+    @property
+    def total(self) -> int:
+        return sum(self.parts.values())
+
+    @property
+    def used_per_token(self) -> int:
+        """Parameters used for one token: only one row of an embedding that is looked up."""
+        return self.active - self.unread_embeddings
+
+    @property
+    def attention_per_layer(self) -> int:
+        return sum(self.attention.values())
+
+
+def parameters(model: ModelConfig) -> Expression:
+    """Return the parameters of a model as one expression: embeddings, layers, norms, output layer."""
+    C = width(model)
+    layers = [(n, total(list(part.parameters(C).values()))) for n, part in parts(model)]
+    return total([*_embeddings(model).values(), over_layers(model, layers), _norms(model), *_output_layer(model)])
+
+
+def count_parameters(model: ModelConfig) -> ParameterCount:
+    """Count the parameters of `model` by part; parts that it does not have are left out."""
+    found, attention, active, unread_embeddings = _counted(model)
+    return ParameterCount(dict(found), dict(attention), active, unread_embeddings)
+
+
+@lru_cache(maxsize=1024)  # a page asks for the same models many times
+def _counted(model: ModelConfig) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...], int, int]:
+    C, found = width(model), {name: _int(n) for name, n in _embeddings(model).items()}
+    for n, part in parts(model):
+        for name, numbers in part.parameters(C).items():
+            found[name] = found.get(name, 0) + n * _int(numbers)
+    found["norms"] = _int(_norms(model))
+    found |= {"output layer": sum(map(_int, _output_layer(model)))}
+    found = {name: n for name, n in found.items() if n}
+    idle = sum(n * part.idle(C) for n, part in parts(model) if isinstance(part, Experts))
+    attention = {name: _int(numbers) for name, numbers in model.mixer.parameters(C).items()}
+    return tuple(found.items()), tuple(attention.items()), sum(found.values()) - idle, _unread_embeddings(model)
+
+
+@lru_cache(maxsize=1024)
+def multiplied_weights(model: ModelConfig) -> int:
+    """Return the weights of the matrices used for one token. Embeddings are looked up and biases only added."""
+    return layer_weights(model) + output_weights(model)
+
+
+def layer_weights(model: ModelConfig) -> int:
+    """Return those of the layers: of a mixture only the experts that a token is routed to."""
+    C = width(model)
+    return sum(n * _int(numbers) for n, part in executed(model) for numbers in part.multiplied(C).values())
+
+
+def output_weights(model: ModelConfig) -> int:
+    """Return those of the output layer, whether or not it is the embedding's matrix."""
+    return model.vocab_size * model.d_model
+
+
+def _embeddings(model: ModelConfig) -> dict[str, Expression]:
+    C = width(model)
+    found: dict[str, Expression] = {"token embeddings": letter("U", model.vocab_size) * C}
+    if model.learned_position_rows:
+        found["position embeddings"] = model.learned_position_rows * C
+    return found
+
+
+def _unread_embeddings(c: ModelConfig) -> int:
+    """Count the parameters of the rows of token and position embeddings that one token does not read."""
+    tokens = 0 if c.tie_embeddings else c.vocab_size - 1
+    positions = max((c.learned_position_rows or 0) - 1, 0)
+    return (tokens + positions) * c.d_model
+
+
+def _norms(model: ModelConfig) -> Expression:
+    """Count each layer's norms, the final norm, and the norm after the embedding if there is one."""
+    n_norms = sum(n * layer.n_norms for n, layer in model.layer_counts) + 1 + model.embedding_norm
+    return n_norms * (2 if model.norm_bias else 1) * width(model)
+
+
+def _output_layer(model: ModelConfig) -> list[Expression]:
+    """Count the matrix from d_model to the vocabulary; with tied embeddings only its bias, if any."""
+    U = letter("U", model.vocab_size)
+    return [U * width(model)] * (not model.tie_embeddings) + [U] * model.lm_head_bias
+
+
+def _int(expression: Expression) -> int:
+    return int(expression.value)

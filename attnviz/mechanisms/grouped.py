@@ -1,0 +1,69 @@
+"""Grouped-query attention, arXiv 2305.13245: H query heads read K KV heads. MHA has K = H, MQA K = 1.
+
+Per token it caches a key and a value of D numbers for each KV head: 2 · K · D.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attnviz.equations import Expression
+from attnviz.mechanisms.letters import letter
+from attnviz.mechanisms.mechanism import Vectors, Windowed
+
+QK_NORMS = ("head", "width")  # a norm of size head_dim for each head, or one over all heads at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped(Windowed):
+    """MHA, GQA or MQA, which differ only in the number of KV heads."""
+
+    n_kv_heads: int
+    head_dim: int
+    qkv_bias: bool = False
+    o_bias: bool = False
+    qk_norm: str | None = None
+    sink_logits: bool = False  # one learned sink logit per query head
+
+    kv_shared: ClassVar[bool] = True
+    absorbed: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> str:
+        if self.n_kv_heads == self.n_heads:
+            return "mha"
+        return "mqa" if self.n_kv_heads == 1 else "gqa"
+
+    @property
+    def name(self) -> str:
+        return f"GQA-{self.n_kv_heads}" if self.kind == "gqa" else self.kind.upper()
+
+    @property
+    def key_heads(self) -> int:
+        return self.n_kv_heads
+
+    @property
+    def value_dim(self) -> int:
+        return self.head_dim
+
+    def matrices(self, C: Expression) -> dict[str, Expression]:
+        H, K, D = letter("H", self.n_heads), letter("K", self.n_kv_heads), letter("D", self.head_dim)
+        return {"q": C * H * D, "k": C * K * D, "v": C * K * D, "o": C * H * D}
+
+    def added(self, C: Expression) -> dict[str, Expression]:
+        H, K, D = letter("H", self.n_heads), letter("K", self.n_kv_heads), letter("D", self.head_dim)
+        biases = {"q": H * D, "k": K * D, "v": K * D} if self.qkv_bias else {}
+        norms = {"head": 2 * D, "width": (H + K) * D}
+        return {
+            **biases,
+            **({"o": C} if self.o_bias else {}),
+            **({"q and k norms": norms[self.qk_norm]} if self.qk_norm else {}),
+            **({"sinks": H} if self.sink_logits else {}),
+        }
+
+    def cached(self) -> tuple[Vectors, ...]:
+        return (Vectors(("k", "v"), letter("D", self.head_dim), letter("K", self.n_kv_heads)),)
+
+    def flops_per_pair(self, absorbed: bool = False) -> Expression:
+        return 4 * letter("H", self.n_heads) * letter("D", self.head_dim)

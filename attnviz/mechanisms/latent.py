@@ -1,0 +1,77 @@
+"""Multi-head latent attention (MLA), arXiv 2405.04434: keys and values of all heads come from one latent per token.
+
+Per token it caches the latent (R numbers) and one RoPE key that all heads share (P numbers), without a factor 2. For a
+prompt each head's keys (N + P) and values (V) are expanded from the latent; a decode step works on the latent itself,
+with W_UK and W_UV absorbed into the query and the output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attnviz.equations import Expression
+from attnviz.mechanisms.letters import letter
+from attnviz.mechanisms.mechanism import Vectors, Windowed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latent(Windowed):
+    """MLA. q_lora_rank: rank of compressed queries, None if they are not compressed."""
+
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+    q_lora_rank: int | None = None
+    sink_logits: bool = False
+
+    kv_shared: ClassVar[bool] = False
+    absorbed: ClassVar[bool] = True
+    kind: ClassVar[str] = "mla"
+    name: ClassVar[str] = "MLA"
+
+    @property
+    def key_heads(self) -> int:
+        return self.n_heads
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a head's expanded key."""
+        return self.qk_nope_head_dim + self.qk_rope_head_dim
+
+    @property
+    def value_dim(self) -> int:
+        return self.v_head_dim
+
+    def matrices(self, C: Expression) -> dict[str, Expression]:
+        H, R, P = letter("H", self.n_heads), letter("R", self.kv_lora_rank), letter("P", self.qk_rope_head_dim)
+        N, V = letter("N", self.qk_nope_head_dim), letter("V", self.v_head_dim)
+        queries: dict[str, Expression] = {"q": C * H * (N + P)}
+        if self.q_lora_rank is not None:
+            Q = letter("Q", self.q_lora_rank)
+            queries = {"q down": C * Q, "q up": Q * H * (N + P)}
+        return {**queries, "kv down": C * (R + P), "kv up": R * H * (N + V), "o": H * V * C}
+
+    def added(self, C: Expression) -> dict[str, Expression]:
+        norms: Expression = letter("R", self.kv_lora_rank)
+        if self.q_lora_rank is not None:
+            norms = norms + letter("Q", self.q_lora_rank)
+        return {"latent norms": norms, **({"sinks": letter("H", self.n_heads)} if self.sink_logits else {})}
+
+    def cached(self) -> tuple[Vectors, ...]:
+        return (
+            Vectors(("latent",), letter("R", self.kv_lora_rank)),
+            Vectors(("RoPE key",), letter("P", self.qk_rope_head_dim)),
+        )
+
+    def flops_per_pair(self, absorbed: bool = False) -> Expression:
+        H, P = letter("H", self.n_heads), letter("P", self.qk_rope_head_dim)
+        if absorbed:
+            return 2 * H * (2 * letter("R", self.kv_lora_rank) + P)
+        return 2 * H * (letter("N", self.qk_nope_head_dim) + P + letter("V", self.v_head_dim))
+
+    def expanded_numbers(self) -> Expression:
+        """Return the numbers per token if each head's expanded keys and values were cached."""
+        P, V = letter("P", self.qk_rope_head_dim), letter("V", self.v_head_dim)
+        return letter("H", self.n_heads) * (letter("N", self.qk_nope_head_dim) + P + V)

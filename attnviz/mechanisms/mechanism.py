@@ -1,0 +1,143 @@
+"""What every mechanism answers: its weights, what it caches, and the work of a query–key pair.
+
+A mechanism is one part of a layer: a mixer, which mixes tokens (attention), or a feed-forward. It is a frozen value
+that knows its fields, its name and its costs. All costs are `Expression`s, so that a number, its equation and its
+legend come from one object. C is d_model, S the number of tokens; both are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attnviz.equations import Expression, Value, function, total
+from attnviz.mechanisms.letters import letter
+
+
+class Mechanism:
+    """One part of a layer."""
+
+    def matrices(self, C: Expression) -> dict[str, Expression]:
+        """Return the weights that tokens are multiplied with, by matrix."""
+        raise NotImplementedError
+
+    def added(self, C: Expression) -> dict[str, Expression]:
+        """Return the other parameters: biases under their matrix's name, norms, sink logits."""
+        return {}
+
+    def parameters(self, C: Expression) -> dict[str, Expression]:
+        """Return all parameters by part."""
+        return combined(self.matrices(C), self.added(C))
+
+    def multiplied(self, C: Expression) -> dict[str, Expression]:
+        """Return the weights that one token is multiplied with, by matrix; fewer than all only with experts."""
+        return self.matrices(C)
+
+    def unread(self, C: Expression, n_tokens: int) -> float:
+        """Return the expected parameters that a step with `n_tokens` tokens leaves unread: those of unused experts."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors of one width that a mixer caches per token: `count` of each of `parts` ("k" and "v")."""
+
+    parts: tuple[str, ...]
+    width: Value
+    count: Value | None = None  # None: one
+
+    @property
+    def number(self) -> int:
+        """Number of vectors of each part."""
+        return 1 if self.count is None else int(self.count.number)
+
+    @property
+    def copies(self) -> Expression | None:
+        """Number of all vectors as an expression; None if there is one."""
+        return self.count if len(self.parts) == 1 else len(self.parts) * (self.count or Value(1))
+
+
+class Mixer(Mechanism):
+    """A part that mixes tokens. Its class says what it has; a page asks and does not compare names."""
+
+    kv_shared: ClassVar[bool]  # query heads share KV heads, at most one per query head
+    absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
+    maps: ClassVar[str | None] = "weights"  # what its map shows; None without a map
+
+    n_heads: int
+
+    @property
+    def kind(self) -> str:
+        """Attention type in lower case: "mha", "gqa", "mqa" or "mla"."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """Name with the number of KV heads where it varies: "MHA", "GQA-4", "MQA" or "MLA"."""
+        raise NotImplementedError
+
+    @property
+    def key_heads(self) -> int:
+        """Number of heads with keys of their own, as drawn: KV heads, or each head's expanded keys."""
+        raise NotImplementedError
+
+    @property
+    def value_dim(self) -> int:
+        """Width of a head's value."""
+        raise NotImplementedError
+
+    def cached(self) -> tuple[Vectors, ...]:
+        """Return what is cached per token."""
+        raise NotImplementedError
+
+    def keys(self, S: Value) -> Expression:
+        """Return the keys that the last of S tokens attends to, which are also the tokens cached."""
+        raise NotImplementedError
+
+    def pairs(self, S: Value) -> Expression:
+        """Return the query–key pairs of a prompt of S tokens under the causal mask."""
+        raise NotImplementedError
+
+    def flops_per_pair(self, absorbed: bool = False) -> Expression:
+        """Return the FLOPs of one query–key pair in all heads: its score and its share of the weighted sum."""
+        raise NotImplementedError
+
+    def expanded_numbers(self) -> Expression | None:
+        """Return the numbers per token if what an absorbed form caches were expanded; None without such a form."""
+        return None
+
+
+@dataclass(frozen=True)
+class Windowed(Mixer):
+    """A mixer over all earlier tokens, or over the last `window`, the query's own included, and the first `n_sinks`."""
+
+    n_heads: int
+    window: int | None = None
+    n_sinks: int = 0
+
+    @property
+    def most_cached(self) -> int | None:
+        """Largest number of tokens cached; None without a window."""
+        return None if self.window is None else self.window + self.n_sinks
+
+    def keys(self, S: Value) -> Expression:
+        if self.window is None:
+            return S
+        nearest: Expression = letter("W", self.window)
+        return function("min", S, nearest + letter("A", self.n_sinks) if self.n_sinks else nearest)
+
+    def pairs(self, S: Value) -> Expression:
+        if self.most_cached is None or self.most_cached >= S.number:
+            return S * (S + 1) / 2
+        nearest = self.keys(S)  # 1 + 2 + … + nearest, then nearest for each token after
+        return nearest * (2 * S - nearest + 1) / 2
+
+
+def combined(*parts: Mapping[str, Expression]) -> dict[str, Expression]:
+    """Add expressions by name, in the order in which the names first occur."""
+    found: dict[str, list[Expression]] = {}
+    for each in parts:
+        for name, expression in each.items():
+            found.setdefault(name, []).append(expression)
+    return {name: total(terms) for name, terms in found.items()}
