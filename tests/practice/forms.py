@@ -1,4 +1,4 @@
-"""Ways to write the right answer to a question."""
+"""Ways to write the right answer to a question, and its known wrong answers."""
 
 from attnviz.practice.drills.answers import (
     BYTES,
@@ -34,3 +34,33 @@ def forms(answer: Answer) -> list[str]:
             return [formula, answer.shown(), f"({formula})", f"0 + {formula}"]
         case CellAnswer(cell=(i, j)):
             return [f"{i}, {j}", f"{i} {j}", f"({i},{j})", answer.shown()]
+
+
+def wrong_answers(answer: Answer) -> list[str]:
+    """Write the known wrong answers of a question; for an order, one that is wrong."""
+    match answer:
+        case NumberAnswer():
+            return [repr(each.value) for each in answer.wrong]
+        case ShapeAnswer():
+            return [str(shape) for shape, _ in answer.wrong]
+        case ChoiceAnswer():
+            return [str(i) for i in range(len(answer.options)) if i != answer.right]
+        case OrderAnswer():
+            return [", ".join(str(i + 1) for i in answer.order[::-1])]
+        case ExpressionAnswer():
+            return list(answer.wrong)
+        case CellAnswer():
+            return [f"{i}, {j}" for (i, j), _ in answer.wrong]
+
+
+def listed(answer: Answer) -> list[str]:
+    """Return the reasons in the order of `wrong_answers`."""
+    match answer:
+        case NumberAnswer():
+            return [each.explanation for each in answer.wrong]
+        case ShapeAnswer() | CellAnswer():
+            return [why for _, why in answer.wrong]
+        case ExpressionAnswer():
+            return list(answer.wrong.values())
+        case ChoiceAnswer():
+            return [why for i, why in enumerate(answer.explanations) if i != answer.right]

@@ -1,6 +1,8 @@
 """Practice page without a browser: answering a set, feedback, score card, interview, tasks."""
 
 import inspect
+import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -162,3 +164,26 @@ def test_each_kind_of_answer_can_be_given(name, monkeypatch):
     press(app, "Start")
     give(app, question, forms(question.answer)[0])
     assert len(app.success) == 1
+
+
+@pytest.mark.parametrize("name", ["formula_of_the_cache", "cache_per_token", "weight_of_k_proj"])
+def test_the_label_of_an_answer_is_not_markup_and_its_example_is_read(name, monkeypatch):
+    question = make(name, 4)
+    monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
+    app = opened(questions="1")
+    press(app, "Start")
+    label = next(each.label for each in app.text_input if each.key.startswith("answer-"))
+    assert not re.search(r"[*_`~$]", label)
+    example = re.search(r"such as ([\d·+, A-Z]*[\dA-Z])", label)[1]
+    grade = question.grade(example)
+    assert grade.read and not grade.right
+
+
+def test_options_are_shown_as_they_are_written(monkeypatch):
+    answer = ChoiceAnswer(("2*S*L", "a_b_c", "1. $x$"), 0)
+    question = replace(make("what_bounds", 4), answer=answer, solution=())
+    monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
+    app = opened(questions="1")
+    press(app, "Start")
+    assert [re.sub(r"\\(?=[\W_])", "", each) for each in app.radio[0].options] == list(answer.options)
+    assert app.radio[0].options[0] == r"2\*S\*L"

@@ -189,6 +189,13 @@ def cache_of_mla(rng: random.Random) -> Question:
     )
 
 
+def _layers_behind_a_window(m: ModelConfig) -> str:
+    window, n_full = f"a sliding window of {m.sliding_window:,} tokens", len(set(m.full_layers))
+    if not n_full:
+        return f"Every layer has {window}"
+    return f"{n_full} layers attend to all tokens, {m.n_layers - n_full} to {window}"
+
+
 @kind("cost", 3)
 def cache_behind_a_window(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: bool(m.sliding_window) and m.attention != "mla")
@@ -202,9 +209,9 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     )
     s, w = Value(tokens, "S", "tokens"), Value(m.sliding_window + m.n_sinks, "w", "tokens cached per window")
     per_token = 2 * K(m) * D(m) * Value(2, "b", "bytes per number")
+    all_windowed = gib * m.n_layers * m.sliding_window / (n_full * tokens + (m.n_layers - n_full) * m.sliding_window)
     return Question(
-        f"{described(m)}. {n_full} layers attend to all tokens, {m.n_layers - n_full} to a sliding window of "
-        f"{m.sliding_window:,} tokens. How many GiB does the cache of {tokens:,} tokens take in bf16?",
+        f"{described(m)}. {_layers_behind_a_window(m)}. How many GiB does the cache of {tokens:,} tokens take in bf16?",
         NumberAnswer(
             gib,
             "GiB",
@@ -213,6 +220,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
                 (kv_cache_bytes(m, 1) * tokens / 2**30, "That is the size without sliding windows."),
                 (gib * 2**30 / 1e9, "That is the size in GB; give it in GiB."),
                 (gib / 2, "You counted K and V once."),
+                (all_windowed, f"Only {m.n_layers - n_full} layers have the window.") if n_full else None,
             ),
         ),
         "A layer with a window caches at most the tokens of its window.",
@@ -294,6 +302,10 @@ def weights_in_memory(rng: random.Random) -> Question:
     )
 
 
+def _named(letters: dict[str, str]) -> str:
+    return ", ".join(f"{letter} ({meaning})" for letter, meaning in letters.items())
+
+
 @kind("cost", 2)
 def formula_of_the_cache(rng: random.Random) -> Question:
     letters = {
@@ -309,7 +321,7 @@ def formula_of_the_cache(rng: random.Random) -> Question:
     if not tokens:
         del letters["S"]
     return Question(
-        f"Write the cache size of {asked}, in bytes, as a formula in {', '.join(letters)}.",
+        f"Write the cache size of {asked}, in bytes, as a formula in {_named(letters)}.",
         ExpressionAnswer(
             f"2*L*K*D*b{tokens}",
             letters,
@@ -333,7 +345,7 @@ def formula_of_the_parameters(rng: random.Random) -> Question:
     letters |= {"L": "layers"} if times else {}
     return Question(
         f"Write the number of parameters of the q, k, v and o projections of {n}, without biases, as a formula in "
-        f"{', '.join(letters)}.",
+        f"{_named(letters)}.",
         ExpressionAnswer(
             f"{times}2*C*D*(H + K)",
             letters,

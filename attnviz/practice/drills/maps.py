@@ -155,7 +155,7 @@ def map_without_training(rng: random.Random) -> Question:
         f"Each trained head here puts on average {CLEAR:.0%} or more of its weight on one kind of key: the previous "
         "token, the token itself, or, if the token occurred before, the token after an earlier occurrence. "
         f"{right} puts at most {most[layer, head]:.0%} on any of them.",
-        link=("heads", {"model": "own", "text": text}),
+        link=("heads", {"model": "own", "text": text, "layer": str(layer), "head": str(head)}),
         maps=tuple(Drawn(causal_rows(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
     )
 

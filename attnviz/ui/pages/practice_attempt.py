@@ -121,13 +121,11 @@ def _ask(question: Question, key: str) -> None:
             st.session_state[key] = st.session_state[key] or ", ".join(str(i + 1) for i in range(len(answer.items)))
             st.caption("Drag the lines, or move them with their buttons.")
             order_lines(answer.items, key=f"{key}-order", on_order=lambda order: _put(key, order))
-        case ExpressionAnswer():
-            st.caption(" · ".join(f"{letter}: {meaning}" for letter, meaning in answer.letters.items()))
     with st.form(f"form-{key}", border=False):
         if isinstance(answer, ChoiceAnswer):
             st.radio(
                 "Answer", range(len(answer.options)), index=None, key=key, horizontal=bool(question.maps),
-                format_func=lambda i: f"`{answer.options[i]}`" if answer.code else answer.options[i],
+                format_func=lambda i: f"`{answer.options[i]}`" if answer.code else escaped(answer.options[i]),
             )  # fmt: skip
         elif not isinstance(answer, CellAnswer | OrderAnswer):
             st.text_input(_label(question), key=key, width=440, autocomplete="off")
@@ -143,8 +141,9 @@ def _label(question: Question) -> str:
         case NumberAnswer(unit=unit, tolerance=tolerance):
             within = f", within {100 * tolerance:g}%" if tolerance else ""
             return f"Number{f', in {unit}' if unit else ''}{within} (an expression such as 2·32·8 is evaluated)"
-        case ExpressionAnswer():
-            return "Formula, such as 2*S*L"
+        case ExpressionAnswer(letters=letters):
+            a, b, *_ = letters
+            return f"Formula, such as 3·{a} + {b}"  # an asterisk would be markdown
     return "Shape, such as 2, 3, 5"
 
 
@@ -271,7 +270,7 @@ def _explanation(question: Question, given: str) -> None:
         column.code(lines, language="python", wrap_lines=True)
     if question.solution:
         st.latex(compute.solution_tex(question))
-        st.caption(compute.legend(question))
+        st.caption(escaped(compute.legend(question)))
     name, address = compute.where(question)
     st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
 
