@@ -1,6 +1,7 @@
 """The linter reads all scripts of the components and reports errors."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 from attnviz.ui.components.declared import declared
@@ -16,6 +17,14 @@ def test_every_script_is_sent_with_some_component():
     scripts = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("attnviz/**/*.js")}
     assert len(scripts) > 8
     assert [path.name for path, script in scripts.items() if script not in sent] == []
+
+
+def test_boxes_are_measured_by_the_helpers_that_know_how_webkit_measures_in_a_zoomed_element():
+    """WebKit has no `currentCSSZoom`, and measures in the element's own pixels; the others measure in the window's."""
+    measure = re.compile(r"(?<!inOwnPixels\()\b\w[\w.\[\]?]*\.(?:getBoundingClientRect|currentCSSZoom)")
+    scripts = {path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("attnviz/**/*.js")}
+    assert len(measure.findall(scripts.pop("call.js"))) > 2
+    assert {name: found for name, script in scripts.items() if (found := measure.findall(script))} == {}
 
 
 def test_what_is_linted_is_what_is_sent(monkeypatch):

@@ -48,7 +48,7 @@ PRESENTED = """
 .st-key-lesson-tools { max-width: 12.5rem; }
 @media (min-width: 1000px) and (min-aspect-ratio: 3 / 2) {  /* a lesson's text beside the drawing */
   body:has(.st-key-lesson-bar) {
-    .stMainBlockContainer { padding-right: calc((32vw + 1rem) / var(--zoom, 1)) !important; }
+    .stMainBlockContainer { padding-right: calc(32% + 1rem / var(--zoom, 1)) !important; }
     [data-testid="stBottom"] { position: fixed; inset: 0 0 0 auto; width: 32vw; overflow-y: auto; }
     [data-testid="stBottomBlockContainer"] { zoom: 1.25; padding: 0.75rem 1rem; }
     .st-key-lesson-bar > * > .stVerticalBlock { flex-direction: column; align-items: stretch; }

@@ -48,8 +48,8 @@ function figure(view, map, i) {
 }
 
 function cellAt({ canvas, geometry, N, M }, e) {
-  const at = canvas.getBoundingClientRect(), { left, top, size } = geometry;
-  const row = Math.floor((e.clientY - at.top - top) / size), column = Math.floor((e.clientX - at.left - left) / size);
+  const [x, y] = pointOn(canvas, e), { left, top, size } = geometry;
+  const row = Math.floor((y - top) / size), column = Math.floor((x - left) / size);
   return row >= 0 && row < N && column >= 0 && column < M ? [row, column] : null;
 }
 

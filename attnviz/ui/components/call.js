@@ -16,10 +16,41 @@ function slideHeight(element) {
   return parseFloat(getComputedStyle(element).getPropertyValue("--slide-height")) || Infinity;
 }
 
-// The zoom factor of an element, window pixels per element pixel: above 1 while presenting. Bounding boxes and pointer positions
-// are in window pixels, an element's own width is not.
+// The zoom factor of an element, window pixels per element pixel: above 1 while presenting and in full screen. Pointer positions are in
+// window pixels, an element's own width is not. WebKit has no currentCSSZoom.
 function zoomOf(element) {
-  return element.currentCSSZoom ?? 1;
+  if (element.currentCSSZoom) return element.currentCSSZoom;
+  let zoom = 1;
+  for (let at = element; at; at = at.parentElement ?? at.getRootNode().host) zoom *= +getComputedStyle(at).zoom || 1;
+  return zoom;
+}
+
+// The bounding box of an element in window pixels. WebKit measures in the element's own.
+function boxOf(element, zoom = zoomOf(element)) {
+  const box = element.getBoundingClientRect();
+  return zoom === 1 || measuredInWindow() ? box : scaled(box, zoom);
+}
+
+// A box that the browser measured, of an element or of a text in it, in pixels of that element.
+const inOwnPixels = (box, zoom) => (zoom === 1 || !measuredInWindow() ? box : scaled(box, 1 / zoom));
+
+const scaled = ({ x, y, width, height }, by) => new DOMRect(by * x, by * y, by * width, by * height);
+
+// Whether the browser measures boxes in window pixels, asked once per page of an element that is zoomed.
+function measuredInWindow() {
+  if (document.attnvizMeasured === undefined) {
+    const probe = document.body.appendChild(el("div", ""));
+    probe.style.cssText = "position: fixed; zoom: 2; width: 8px";
+    document.attnvizMeasured = probe.getBoundingClientRect().width > 12;
+    probe.remove();
+  }
+  return document.attnvizMeasured;
+}
+
+// The pointer's place on an element, in pixels of the element.
+function pointOn(element, { clientX, clientY }) {
+  const zoom = zoomOf(element), { left, top } = boxOf(element, zoom);
+  return [(clientX - left) / zoom, (clientY - top) / zoom];
 }
 
 // Fingers do not hover, and have no keys.

@@ -47,7 +47,7 @@ async function heightAt(width, drawing) {
   const before = drawing.getAttribute("style") ?? "";
   drawing.style.cssText = `${before}; width: ${width}px !important; max-width: none !important`;
   await new Promise((done) => setTimeout(done, 300));
-  const { height } = drawing.getBoundingClientRect();
+  const { height } = boxOf(drawing);
   drawing.setAttribute("style", before);
   return Math.ceil(height);
 }

@@ -283,16 +283,16 @@ function keysOf({ zooms }) {
 const MAX_PIXELS = 12e6; // phones limit the size of a canvas
 
 function paint(view) {
-  const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
+  const { d, heads, grid, canvas } = view, zoom = zoomOf(grid), all = boxOf(grid, zoom);
   if (!all.width) return;
-  const zoom = zoomOf(grid), seen = view.zoom > 1 ? inSight(view, zoom) : all;
+  const seen = view.zoom > 1 ? inSight(view, zoom) : all;
   const ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MAX_PIXELS / (seen.width * seen.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
   const pixels = (size) => (size / zoom) * ratio, ink = sheet(canvas, Math.ceil(pixels(seen.width)), Math.ceil(pixels(seen.height)), ratio);
   Object.assign(canvas.style, { left: `${(seen.left - all.left) / zoom}px`, top: `${(seen.top - all.top) / zoom}px` });
   ink.imageSmoothingEnabled = false;
   for (const { map, layer, head } of heads) {
-    const box = map.getBoundingClientRect();
+    const box = boxOf(map, zoom);
     if (box.bottom < seen.top || box.top > seen.bottom || box.right < seen.left || box.left > seen.right) continue;
     const side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M, cells = d.cells.subarray(at, at + N * M), table = tables[d.kv[head]];
     const x = Math.round(pixels(box.left - seen.left)), y = Math.round(pixels(box.top - seen.top + map.clientTop * zoom));
@@ -303,7 +303,7 @@ function paint(view) {
 
 // Of a zoomed grid only the visible part is painted.
 function inSight({ scroll }, zoom) {
-  const box = scroll.getBoundingClientRect();
+  const box = boxOf(scroll, zoom);
   return new DOMRect(box.left, box.top, scroll.clientWidth * zoom, scroll.clientHeight * zoom);
 }
 
@@ -320,7 +320,7 @@ const headAt = (e) => e.target.closest(".head");
 function point(view, e) {
   const map = e.target.closest(".map");
   if (!map) return;
-  const box = map.getBoundingClientRect(), [, , N, M] = view.d.shape;
+  const box = boxOf(map), [, , N, M] = view.d.shape;
   const at = (p, from, size, n) => Math.max(0, Math.min(n - 1, Math.floor(((p - from) / size) * n)));
   view.at = map.parentElement;
   view.cell = [at(e.clientY, box.top, box.height, N), at(e.clientX, box.left, box.width, M)];
@@ -353,10 +353,10 @@ function step(view, [down, right]) {
 }
 
 function nextTo(view, from, [down, right]) {
-  const a = from.getBoundingClientRect();
+  const zoom = zoomOf(from), a = boxOf(from, zoom);
   let best = null, least = Infinity;
   for (const to of view.heads) {
-    const b = to.getBoundingClientRect(), dx = b.left - a.left, dy = b.top - a.top;
+    const b = boxOf(to, zoom), dx = b.left - a.left, dy = b.top - a.top;
     const ahead = down ? dy * down : dx * right, across = Math.abs(down ? dx : dy);
     if (ahead > 1 && across * 9 + ahead < least && (down || across < 1)) [best, least] = [to, across * 9 + ahead];
   }

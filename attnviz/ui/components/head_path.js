@@ -81,7 +81,7 @@ function bar(ink, d, { left, width, n }, k, stage, top, height, zero, end) {
 }
 
 function keyAt(view, e) {
-  const { left, width } = view.way, x = ((e.clientX - view.path.getBoundingClientRect().left) / zoomOf(view.path) - left) / width;
+  const { left, width } = view.way, x = (pointOn(view.path, e)[0] - left) / width;
   return x >= 0 && x < 1 ? Math.floor(x * view.d.scores.length) : null; // perhaps not painted yet
 }
 

@@ -16,7 +16,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 // On a phone the head is below the grid that it was chosen in.
 function intoSight(root) {
-  const { top } = root.getBoundingClientRect();
+  const { top } = boxOf(root);
   if (top > 0.7 * innerHeight || top < 0) root.scrollIntoView({ block: "start", behavior: "smooth" });
 }
 
@@ -154,8 +154,8 @@ function paintBar({ d, bar, dark }) {
 
 // The number of tokens is not the plot's: a map out of sight is painted later than it has another text.
 function point(view, e) {
-  const { left, top, width, height } = view.plot, [, , T, S] = view.d.shape, box = view.map.getBoundingClientRect();
-  const zoom = zoomOf(view.map), x = ((e.clientX - box.left) / zoom - left) / width, y = ((e.clientY - box.top) / zoom - top) / height;
+  const { left, top, width, height } = view.plot, [, , T, S] = view.d.shape, [right, down] = pointOn(view.map, e);
+  const x = (right - left) / width, y = (down - top) / height;
   const inside = x >= 0 && x < 1 && y >= 0 && y < 1;
   showReadout(view, inside ? [Math.floor(y * T), Math.floor(x * S)] : null);
 }

@@ -53,7 +53,7 @@ function zoomTo(view, level, x, y, at = held(view, x, y)) {
   if (level === view.zoom) return;
   view.zoom = level;
   widths(view);
-  const zoom = zoomOf(scroll), seen = inSight(view, zoom), box = at.head.map.getBoundingClientRect();
+  const zoom = zoomOf(scroll), seen = inSight(view, zoom), box = boxOf(at.head.map, zoom);
   scroll.scrollLeft += (box.left + at.across * box.width - (x ?? seen.left + seen.width / 2)) / zoom;
   scroll.scrollTop += (box.top + at.down * box.height - (y ?? seen.top + seen.height / 2)) / zoom;
   view.paint();
@@ -67,13 +67,13 @@ function held(view, x, y) {
     return { head: view.at, across: (k + 0.5) / d.shape[3], down: (q + 0.5) / d.shape[2] };
   }
   if (hold && view.heads.includes(hold.head) && Math.hypot(x - hold.x, y - hold.y) < 4) return hold;
-  const head = headNear(view, x, y), box = head.map.getBoundingClientRect();
+  const head = headNear(view, x, y), box = boxOf(head.map);
   return (view.hold = { x, y, head, across: (x - box.left) / box.width, down: (y - box.top) / box.height });
 }
 
-function headNear({ heads }, x, y) {
-  const off = (p, from, to) => Math.max(from - p, 0, p - to);
-  const distance = ({ map }) => { const b = map.getBoundingClientRect(); return Math.hypot(off(x, b.left, b.right), off(y, b.top, b.bottom)); };
+function headNear({ heads, grid }, x, y) {
+  const zoom = zoomOf(grid), off = (p, from, to) => Math.max(from - p, 0, p - to);
+  const distance = ({ map }) => { const b = boxOf(map, zoom); return Math.hypot(off(x, b.left, b.right), off(y, b.top, b.bottom)); };
   return heads.map((head) => [distance(head), head]).reduce((a, b) => (b[0] < a[0] ? b : a))[1];
 }
 

@@ -54,7 +54,7 @@ function arrive(signal, target, place, look, name) {
   let last = null, still = 0, moved = began;
   const turn = () => {
     if (until.aborted) return;
-    const box = document.querySelector(`.${target}`)?.getBoundingClientRect(), now = performance.now();
+    const element = document.querySelector(`.${target}`), box = element && boxOf(element), now = performance.now();
     const drawn = box?.height > 20, runs = document.attnvizIdle?.() === false;
     still = drawn && last !== null && Math.abs(box.top - last) < 1 && !runs ? still + 1 : 0;
     last = drawn ? box.top : null;
@@ -70,7 +70,7 @@ function arrive(signal, target, place, look, name) {
 
 // Pixels to scroll: an element that fits between the header and the bar is shown whole, another from its beginning.
 function away(box) {
-  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
+  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = boxOf(document.querySelector("[data-testid=stBottom]"));
   const bottom = (bar.top > 0 ? bar.top : window.innerHeight) - MARGIN; // in a wide presentation the bar is beside the drawing
   const fits = box.height <= bottom - top;
   return box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - bottom);

@@ -39,7 +39,7 @@ function drag(list, e) {
   e.preventDefault();
   const under = e.target.closest("li");
   if (!under || under === list.dragged) return;
-  const at = under.getBoundingClientRect();
+  const at = boxOf(under);
   if (e.clientY < at.top + at.height / 2) under.before(list.dragged); else under.after(list.dragged);
   number(list);
 }

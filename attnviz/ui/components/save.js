@@ -48,7 +48,7 @@ const saving = (() => {
     const back = stage?.(), hidden = [...root.querySelectorAll(`.save${unsaved ? `, ${unsaved}` : ""}`)];
     const shown = hidden.map((each) => each.style.display);
     hidden.forEach((each) => (each.style.display = "none"));
-    const box = root.getBoundingClientRect(), body = node("g", {}, ...drawn(root, box, Infinity));
+    const zoom = zoomOf(root), box = inOwnPixels(root.getBoundingClientRect(), zoom), body = node("g", {}, ...drawn(root, { left: box.left, top: box.top, zoom }, Infinity));
     hidden.forEach((each, i) => (each.style.display = shown[i]));
     back?.();
     return sheet(root, body, Math.max(box.width, root.scrollWidth), box.height, { title: title ?? heading(root), legend });
@@ -104,10 +104,11 @@ const saving = (() => {
     return lines.filter(Boolean);
   }
 
-  // ---- the DOM, shape by shape
+  // ---- the DOM, shape by shape, in its own pixels: in full screen it is zoomed
 
+  // origin: left and top of the picture, and its zoom
   function drawn(element, origin, right) {
-    const style = getComputedStyle(element), box = element.getBoundingClientRect();
+    const style = getComputedStyle(element), box = inOwnPixels(element.getBoundingClientRect(), origin.zoom);
     if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0") return [];
     const at = { x: box.left - origin.left, y: box.top - origin.top, width: box.width, height: box.height };
     if (element.localName === "svg") return [asPainted(element, at)];
@@ -182,7 +183,7 @@ const saving = (() => {
     for (let i = 0; i < text.length; i++) {
       range.setStart(text, i);
       range.setEnd(text, i + 1);
-      const box = range.getClientRects()[0], line = lines.at(-1), c = text.data[i];
+      const [found] = range.getClientRects(), box = found && inOwnPixels(found, origin.zoom), line = lines.at(-1), c = text.data[i];
       if (!box || (!box.width && !c.trim()) || line?.cut) continue;
       const same = line && Math.abs(line.top - box.top) < 2;
       if (!same && !c.trim()) continue;

@@ -20,15 +20,15 @@ function saveButtons(root, about) {
 // Zooms until the component fills the screen. A grid's height grows with its width, so it is narrowed until it fits; if it
 // never fits, it scrolls.
 function fullScreen(root, add) {
-  let before = root.getBoundingClientRect();
+  let before = boxOf(root);
   const isOpen = () => root.matches(":fullscreen"), button = add("Full screen", () => {
     if (isOpen()) return void document.exitFullscreen();
-    before = root.getBoundingClientRect();
+    before = boxOf(root);
     root.requestFullscreen().catch(() => {}); // an embedding iframe may not allow it
   });
   const zoomTo = (zoom) => {
     root.style.zoom = zoom;
-    root.style.setProperty("--slide-height", zoom && `${innerHeight / zoom - 80}px`); // minus the buttons
+    root.style.setProperty("--slide-height", zoom && `${innerHeight / zoomOf(root) - 80}px`); // minus the buttons
   };
   const fits = () => root.scrollHeight <= root.clientHeight + 1 && root.scrollWidth <= root.clientWidth + 1;
   const fit = () => {

@@ -1,6 +1,6 @@
 // A plotly chart consists of several stacked SVGs; the picture joins them.
 function chartPicture(chart) {
-  const layers = [...chart.querySelectorAll("svg.main-svg")], { width, height } = layers[0].getBoundingClientRect();
+  const layers = [...chart.querySelectorAll("svg.main-svg")], [width, height] = ["width", "height"].map((side) => layers[0][side].baseVal.value);
   const { node, sheet, heading } = document.attnvizSave;
   return sheet(chart, node("g", {}, ...layers.map(asPainted)), width, height, { title: heading(chart) });
 }

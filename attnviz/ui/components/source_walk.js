@@ -269,8 +269,8 @@ function picture(view) {
 const mainCell = (view, e) => cellAt(view.canvas, view.d.pictures[shownOf(view).picture], e);
 
 function cellAt(canvas, p, e) {
-  const { label, top, wide, high } = canvas.geometry, box = canvas.getBoundingClientRect();
-  const zoom = zoomOf(canvas), column = Math.floor(((e.clientX - box.left) / zoom - label) / wide), row = Math.floor(((e.clientY - box.top) / zoom - top) / high);
+  const { label, top, wide, high } = canvas.geometry, [x, y] = pointOn(canvas, e);
+  const column = Math.floor((x - label) / wide), row = Math.floor((y - top) / high);
   return row >= 0 && column >= 0 && row < p.size[0] && column < p.size[1] ? [row, column] : null;
 }
 

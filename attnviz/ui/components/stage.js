@@ -57,7 +57,7 @@ function fitting(sheet, target, signal) {
   const narrow = window.innerWidth <= NARROW, type = narrow ? 1 : TYPE;
   let turn = 0, seen = "", trying = false, shown = document.attnvizStaged === target;
   const roomFor = () => {
-    const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
+    const bottom = document.querySelector("[data-testid=stBottom]"), bar = bottom && boxOf(bottom);
     const beside = bar?.left > 0; // a lesson's text in a wide window
     return [(beside ? bar.left : window.innerWidth) - 32, (bar?.height && !beside ? bar.top : window.innerHeight) - 24];
   };
@@ -76,7 +76,7 @@ function fitting(sheet, target, signal) {
   const tried = async (element, [wide, high], width) => {
     lay(1, width);
     await wait(SETTLED);
-    const height = element.getBoundingClientRect().height, zoom = Math.max(least(), Math.min(wide / width, high / height, LARGEST));
+    const { height } = boxOf(element), zoom = Math.max(least(), Math.min(wide / width, high / height, LARGEST));
     const over = (zoom * height) / high, filled = (zoom * zoom * Math.min(width, WIDEST * height) * height) / (wide * high);
     return { width, zoom, worth: over > 1.001 ? -over : filled };
   };
@@ -93,7 +93,7 @@ function fitting(sheet, target, signal) {
     if (wider.worth > best.worth) best = wider;
     lay(best.zoom, best.width);
     await wait(SETTLED);
-    const over = element.getBoundingClientRect().height / room[1]; // zoomed text can wrap into more lines
+    const over = boxOf(element).height / room[1]; // zoomed text can wrap into more lines
     if (stale()) return;
     trying = false;
     lay(over > 1.001 && best.zoom > least() ? Math.max(least(), best.zoom / over) : best.zoom, best.width);
@@ -101,16 +101,16 @@ function fitting(sheet, target, signal) {
   return async function start() {
     const element = target && document.querySelector(`.${target}`), now = String(roomFor());
     if (signal.aborted || !target || seen === now) return; // plotly's own resize events do not change the room
-    const drawn = element?.getBoundingClientRect().height >= 20 && !element.querySelector("[data-testid=stSkeleton]"); // of a chart
+    const drawn = element && boxOf(element).height >= 20 && !element.querySelector("[data-testid=stSkeleton]"); // of a chart
     if (!drawn) return void setTimeout(start, SETTLED);
     const run = ++turn, stale = () => run !== turn || signal.aborted;
     seen = now;
     document.attnvizStaged = target;
     for (let i = 0; i < TRIES && !stale(); i++) {
       await fill(element, stale);
-      const { height } = element.getBoundingClientRect(), { length } = charts();
+      const { height } = boxOf(element), { length } = charts();
       await wait(6 * SETTLED); // elements drawn late change the height
-      if (Math.abs(element.getBoundingClientRect().height - height) < 8 && charts().length === length) break;
+      if (Math.abs(boxOf(element).height - height) < 8 && charts().length === length) break;
     }
     shown = true;
   };

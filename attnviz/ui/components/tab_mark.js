@@ -9,7 +9,7 @@ export default function ({ parentElement }) {
   let last = "", moved = began; // where the tabs were on the page, and how high that was; when either changed
   const turn = () => {
     const main = document.querySelector("[data-testid=stMain]"), tabs = document.querySelector(".st-key-control-group, .st-key-control-tab");
-    const place = tabs ? Math.round(tabs.getBoundingClientRect().top + main.scrollTop) : null, layout = `${place} ${main.scrollHeight}`;
+    const place = tabs ? Math.round(boxOf(tabs).top + main.scrollTop) : null, layout = `${place} ${main.scrollHeight}`;
     if (until.aborted || performance.now() - moved > STILL || performance.now() - began > AT_MOST) return;
     if (place === null || layout !== last) moved = performance.now();
     if (place !== null && layout !== last) main.scrollTo(0, place - top); // not when only something else has scrolled

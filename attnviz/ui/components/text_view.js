@@ -81,8 +81,8 @@ function show(view, q) {
 
 // Scrolls a long text to the token that its title names.
 function reveal({ at, text }) {
-  const box = text.getBoundingClientRect(), token = text.tokens[at].getBoundingClientRect();
-  if (token.top < box.top || token.bottom > box.bottom) text.scrollTop += (token.top + token.bottom - box.top - box.bottom) / 2;
+  const zoom = zoomOf(text), box = boxOf(text, zoom), token = boxOf(text.tokens[at], zoom);
+  if (token.top < box.top || token.bottom > box.bottom) text.scrollTop += (token.top + token.bottom - box.top - box.bottom) / (2 * zoom);
 }
 
 const quote = (d, i) => `${i} “${short(d.labels[i])}”`;

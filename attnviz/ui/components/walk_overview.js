@@ -49,7 +49,7 @@ function named(name, kind = "") {
 function fit({ way }) {
   const boxes = [...way.querySelectorAll(".call:not(.skipped)")], name = (box) => box.getAttribute("aria-label");
   const shorten = (write) => {
-    const cut = boxes.filter((box) => box.scrollWidth > box.clientWidth); // all are measured before one is written
+    const cut = boxes.filter((box) => box.scrollWidth > box.clientWidth + 1); // all are measured before one is written; WebKit rounds one up, one down
     cut.forEach((box) => (box.textContent = write(box)));
   };
   boxes.forEach((box) => (box.textContent = name(box)));
