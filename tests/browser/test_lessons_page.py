@@ -99,9 +99,10 @@ def test_a_lesson_leads_by_keys_presenting_fills_the_screen_and_an_embedded_draw
 
 
 def presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(page: Page, server: Server) -> None:
-    page.evaluate(
-        "Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (t) => { window.copied = t; } } })"
-    )
+    page.evaluate("""
+        const write = async ([item]) => { window.copied = await (await item.getType("text/plain")).text(); };
+        Object.defineProperty(navigator, "clipboard", { value: { write } });
+    """)
     page.get_by_role("button", name="Copy embed code").click()
     page.get_by_label("Drawing", exact=True).select_option("head-grid")
     code = page.wait_for_function("window.copied").json_value()

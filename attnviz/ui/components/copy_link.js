@@ -1,13 +1,13 @@
 // Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
 // of the page.
 async function copy(write, status) {
-  await settled();
-  const text = await write();
+  const text = settled().then(write);
   try {
-    await navigator.clipboard.writeText(text);
+    // at once, with a promise: Safari allows a copy only during the click
+    await navigator.clipboard.write([new ClipboardItem({ "text/plain": text.then((plain) => new Blob([plain], { type: "text/plain" })) })]);
     status.textContent = "Copied";
   } catch {
-    status.textContent = text;
+    status.textContent = await text;
   }
   setTimeout(() => (status.textContent = ""), 4000);
 }

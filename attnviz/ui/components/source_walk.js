@@ -138,8 +138,8 @@ function pause(view) {
 }
 
 async function copy(view, call) {
-  await navigator.clipboard?.writeText(call.source);
-  view.read.textContent = `Copied ${call.function} of ${call.file}.`;
+  const copied = await navigator.clipboard?.writeText(call.source).then(() => true, () => false);
+  view.read.textContent = copied ? `Copied ${call.function} of ${call.file}.` : "The browser did not allow copying. The code can be selected.";
 }
 
 function jumps(view) {
