@@ -1,5 +1,5 @@
 // Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
-// of the page.
+// of the page, and marks the scrolled page.
 async function copy(write, status) {
   const text = settled().then(write);
   try {
@@ -72,5 +72,6 @@ export default function ({ data, parentElement }) {
   step.hidden = !document.attnvizSave.writesLessons;
   step.onclick = () => offer(choice, document.attnvizSave.drawings, lessonStep);
   choice.onchange = () => { copy(choice.make.bind(null, choice.value), status); choice.hidden = true; };
+  markScrolled(call.signal);
   return call.end;
 }

@@ -18,9 +18,9 @@ HERE = Path(__file__).parent
 FOLDER = "app/static/components"  # below the address at which Streamlit serves an app's own files
 MAX_FILES = 32  # kept in memory; anyone may ask for other combinations of the scripts
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-# What is sent in place of a component's script: it imports the file, and draws with its function. The wait for the import is
-# inside the function, not on the module's top level: there, WebKit runs the second of two components of one kind before the
-# module is evaluated. Streamlit awaits what the function returns, the cleanup, and shows an error.
+# What is sent in place of a component's script: it imports the file, and draws with its function. It waits for the
+# import inside the function, not on the module's top level: there, WebKit runs the second of two components of one kind
+# before the module is evaluated. Streamlit awaits what the function returns, the cleanup, and shows an error.
 LOADER = """const drawing = import(new URL("{url}", document.baseURI));
 export default async (component) => (await drawing).default(component);
 """

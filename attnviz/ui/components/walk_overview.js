@@ -64,7 +64,7 @@ const numberOf = (box) => box.getAttribute("aria-label").match(/\d*$/)[0];
 function number(skipped) {
   if (!skipped.length) return;
   skipped.forEach((box) => (box.textContent = numberOf(box)));
-  const room = skipped[0].getBoundingClientRect().width + 1, needed = Math.max(...skipped.map((box) => box.scrollWidth)) - 1;
+  const { width } = inOwnPixels(skipped[0].getBoundingClientRect(), zoomOf(skipped[0])), room = width + 1, needed = Math.max(...skipped.map((box) => box.scrollWidth)) - 1;
   const every = [1, 2, 5, 10, 20].find((n) => n * room >= needed) ?? 50;
   skipped.forEach((box) => (box.textContent = numberOf(box) % every ? "" : numberOf(box)));
 }
