@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import shortened
 from attnviz.figures.numbers import signed
@@ -32,7 +33,7 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
     far = max(float(np.nanmax(np.abs(effects))), 1e-6)
     most = np.unravel_index(int(np.nanargmax(effects)), effects.shape)
     n_measured = int(np.isfinite(losses).sum())
-    figure = base_figure(70 + 44 * L, showlegend=False, hovermode="closest")
+    figure = base_figure(70 + rows_height(L, 44), showlegend=False, hovermode="closest")
     figure.add_heatmap(
         z=effects.astype(np.float32), colorscale=DIVERGING, zmin=-far, zmax=far, xgap=3, ygap=3,
         colorbar={"thickness": 10, "outlinewidth": 0, "nticks": 5, "title": {"text": "nats"}},

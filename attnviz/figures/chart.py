@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from plotly.basedatatypes import BaseFigure
 
 TICK_ROOM = 14  # pixels per label on a vertical axis
+MANY_ROWS = 560  # pixels: rows that would take more are drawn lower, each with room for its label
 FULL_HEIGHT = {"y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
 
 
@@ -132,6 +133,11 @@ def _in_base64(array: np.ndarray) -> object:
         return found["array"]
     shape = {"shape": str(array.shape)[1:-1]} if array.ndim > 1 else {}
     return {"dtype": array.dtype.str[1:], "bdata": b64encode(array.tobytes()).decode(), **shape}
+
+
+def rows_height(n: int, usual: int) -> int:
+    """Return the pixels that n rows take: `usual` for each, less where a model's many layers would fill a screen."""
+    return round(n * max(TICK_ROOM, min(usual, MANY_ROWS / n)))
 
 
 def numbered(axis: str, number: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from attnviz.analysis.heads import HeadStatistics
 from attnviz.analysis.roles import BROAD, COLUMN, UNIFORM, Column, HeadScores, Role, stand_out
-from attnviz.figures.chart import Chart
+from attnviz.figures.chart import Chart, rows_height
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.role_captions import Probes, role_label, role_text, text_sentence, text_title
 from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, TABLE, TEXT, base_figure
@@ -47,7 +47,7 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
     values, (heading, decimals, unit, note) = getattr(found, name), STATISTICS[name]
     L, H = values.shape
     low, high = (np.unravel_index(at, values.shape) for at in (values.argmin(), values.argmax()))
-    figure = base_figure(60 + 40 * L, showlegend=False, hovermode="closest")
+    figure = base_figure(60 + rows_height(L, 40), showlegend=False, hovermode="closest")
     _add_cells(figure, values, f"{heading} %{{z:.{decimals}f}}{unit}", decimals)
     line = {"color": TEXT, "width": 2}
     figure.add_shape(type="rect", x0=head - 0.5, x1=head + 0.5, y0=layer - 0.5, y1=layer + 0.5, line=line)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from attnviz.config import ModelConfig
 from attnviz.equations import Equation, Value, aligned
+from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
@@ -45,7 +46,7 @@ def shape(c: ModelConfig) -> str:
 def latent(config: ModelConfig) -> Drawing:
     """Draw one token in one layer to scale: the cached numbers on top, each head's key and value below."""
     c = config
-    figure = base_figure(height=110 + 24 * c.n_heads, showlegend=False, barmode="overlay")
+    figure = base_figure(height=110 + rows_height(c.n_heads, 24), showlegend=False, barmode="overlay")
     rows = ["cached", *(f"head {h}" for h in range(c.n_heads))]
     figure.add_trace(_bars("latent, cached", ["cached"], 0, c.kv_lora_rank, NEUTRAL, LATENT))
     figure.add_trace(_bars("shared RoPE key, cached", ["cached"], c.kv_lora_rank, c.qk_rope_head_dim, NEUTRAL, KEY))

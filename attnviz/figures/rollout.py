@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.analysis.rollout import RESIDUAL
+from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.theme import OF_SEVERAL, base_figure
 from attnviz.figures.token_maps import (
@@ -70,7 +71,7 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
     """Draw one query's row of the rollout (L, T, T) after each layer."""
     shares = rolled[:, query]  # (L, T)
     L, last, top = len(shares), shares[-1], float(np.delete(shares, query, axis=1).max(initial=0.0)) or 1.0
-    figure = base_figure(150 + 44 * L, showlegend=False, hovermode="closest")
+    figure = base_figure(150 + rows_height(L, 44), showlegend=False, hovermode="closest")
     figure.add_heatmap(
         z=shares.astype(np.float32), colorscale=OF_SEVERAL, zmin=0, zmax=top, showscale=False, ygap=3,
         customdata=np.tile([span_text(labels, j, j) for j in range(len(labels))], (L, 1)),

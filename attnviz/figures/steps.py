@@ -1,4 +1,4 @@
-"""Figures of the Step by step page besides the walk: predictions, the residual stream, softmax in tiles.
+"""Figures of the Step by step page besides the walk: predictions, softmax in tiles.
 
 L layers, T tokens, V tokens of the vocabulary.
 """
@@ -13,10 +13,11 @@ import numpy as np
 from attnviz.characters import axis_labels
 from attnviz.equations import Equation, Value, aligned, function, tex_text, total
 from attnviz.experiments.residual import Lens
+from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import meanings
-from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, PETROL, SEQUENTIAL, TABLE, TEXT, base_figure
+from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 from attnviz.phrases import count
 
@@ -64,7 +65,7 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
     best, top = read.best[:, columns], read.odds[:, columns].astype(float)
     names = [[after[t][i] for t, i in zip(columns, row, strict=True)] for row in best]
     words = [[token_text(name, LONGEST_NAME) for name in row] for row in names]
-    figure = base_figure(90 + 30 * n_rows, showlegend=False, hovermode="closest")
+    figure = base_figure(90 + rows_height(n_rows, 30), showlegend=False, hovermode="closest")
     figure.add_heatmap(
         z=top.astype(np.float32), colorscale=TABLE, zmin=0, zmax=1, xgap=1, ygap=1, customdata=words,
         text=words, texttemplate="%{text}", textfont={"size": 12, "color": TEXT}, showscale=False,
@@ -132,11 +133,12 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
 
     added: (1 + 2 L,), one more with a bias of the last norm. logit: their sum, the model's own logit minus the mean.
     """
-    figure = base_figure(50 + 24 * len(added), showlegend=False)
+    figure = base_figure(50 + rows_height(len(added), 24), showlegend=False)
     figure.add_bar(
         x=added.astype(float), y=list(range(len(added))), orientation="h",
         marker={"color": [BROWN if a < 0 else PETROL for a in added]},
         text=[_signed(a) for a in added], textposition="outside", cliponaxis=False, hoverinfo="skip",
+        constraintext="none", textfont={"size": 12},
     )  # fmt: skip
     far = 1.25 * float(np.abs(added).max())
     figure.update_layout(
@@ -184,74 +186,6 @@ def _logit(added: np.ndarray, names: Sequence[str], logit: float) -> Equation:
     ]
     name = "logit minus mean"
     return Equation(total(terms), name=name, name_tex=tex_text(name), digits=DIGITS, computed=logit)
-
-
-def stream(
-    norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query: int, d_model: int, rms_norm: bool = True
-) -> Drawing:
-    """Draw the residual stream's norm after each part: norms (1 + 2 L, T). rms_norm: False for LayerNorm."""
-    n_rows, n_tokens = norms.shape
-    figure = base_figure(80 + 26 * n_rows, showlegend=False, hovermode="closest")
-    figure.add_heatmap(
-        z=norms.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=float(norms.max()), customdata=[
-            [token_text(label) for label in labels]
-        ] * n_rows, colorbar={"thickness": 10, "outlinewidth": 0, "nticks": 4, "title": {"text": "norm"}},
-        hovertemplate="%{customdata} (%{x}): %{z:.2f}<extra></extra>",
-    )  # fmt: skip
-    figure.add_vline(query, line={"color": NEUTRAL, "width": 1, "dash": "dot"})
-    figure.update_layout(
-        xaxis={**BARE, "title": {"text": "token"}, "nticks": 12, "showticklabels": True},
-        yaxis={
-            **BARE, "tickvals": list(range(n_rows)), "ticktext": [f"+ {n}" if i else n for i, n in enumerate(names)],
-            "range": [n_rows - 0.5, -0.5],
-        },
-    )  # fmt: skip
-    start, end = norms[0].mean(), norms[-1].mean()
-    rms = Equation(
-        Value(float(norms[-1, query]), "‖x‖", "norm of the stream, last row", digits=3, latex=r"\lVert x \rVert")
-        / function("√", Value(d_model, "C", "d_model")),
-        name="rms", name_tex=r"\operatorname{rms}", digits=3,
-    )  # fmt: skip
-    title = f"The stream's norm goes from {start:.1f} to {end:.1f} (mean of {count(n_tokens, 'token')})"
-    return Drawing(
-        figure,
-        title=title,
-        note="Norm of the residual stream after each part was added, per token. "
-        + ("RMSNorm divides the stream by its norm / √C before each part reads it." if rms_norm else
-           "LayerNorm subtracts the mean and divides by the standard deviation before each part reads the stream."),
-        alt=f"{title}. A map of {n_rows} rows and {n_tokens} tokens.",
-        formula=rms.tex() if rms_norm else "",
-        legend="" if not rms_norm else f"{meanings(rms)} The last RMSNorm divides token {query}'s vector by it.",
-        table={"token": [f"{i} {label}" for i, label in enumerate(labels)],
-               **{name: norms[i].astype(float).round(4).tolist() for i, name in enumerate(names)}},
-    )  # fmt: skip
-
-
-def written(norms: np.ndarray, names: Sequence[str], query: int, label: str) -> Drawing:
-    """Draw the norms (1 + 2 L, T) of what each part added, for the selected token and as the mean of all tokens."""
-    figure = base_figure(60 + 30 * len(names), showlegend=True, barmode="group", legend={"orientation": "h", "y": 1.1})
-    for name, values, colour in (
-        (f"token {query}", norms[:, query], NEUTRAL), ("mean of all tokens", norms.mean(1), FAINT)
-    ):  # fmt: skip
-        figure.add_bar(
-            x=values.astype(float), y=list(range(len(names))), orientation="h", name=name,
-            marker={"color": colour, "line": OUTLINE}, hovertemplate="%{x:.2f}<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(
-        xaxis={"rangemode": "tozero", "showticklabels": True},
-        yaxis={**BARE, "tickvals": list(range(len(names))), "ticktext": list(names), "range": [len(names) - 0.5, -0.5]},
-    )  # fmt: skip
-    most = int(norms[1:, query].argmax()) + 1
-    title = f"{names[most].capitalize()} writes most after {quoted(label)}: norm {norms[most, query]:.2f}"
-    return Drawing(
-        figure,
-        title=title,
-        note="Norm of what each part adds to the residual stream. Parts can point in opposite directions, so norms do "
-        "not add up.",
-        alt=title + ".",
-        table={"part": list(names), f"token {query}": norms[:, query].astype(float).round(4).tolist(),
-               "mean": norms.mean(1).astype(float).round(4).tolist()},
-    )  # fmt: skip
 
 
 def tile_row(

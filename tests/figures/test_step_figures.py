@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from attnviz.experiments.residual import Lens, part_names
-from attnviz.figures.steps import attribution, lens_map, lens_table, tile_row, tile_table, tiles_text, traffic, written
-from attnviz.figures.theme import FAINT, OUTLINE, TEXT
+from attnviz.figures.steps import attribution, lens_map, lens_table, tile_row, tile_table, tiles_text, traffic
+from attnviz.figures.theme import TEXT
 from tests.arithmetic import check
 
 
@@ -81,11 +81,6 @@ def test_a_byte_in_the_lens_is_named_by_what_it_completes_at_its_own_token():
     assert [word.strip("\u2068\u2069") for row in drawing.chart.data[0]["customdata"] for word in row][
         0
     ] == "&lt;0xE5&gt; 儿…"
-
-
-def test_faint_bars_of_what_each_part_writes_are_outlined():
-    selected, mean = written(np.array([[3.0, 5.0], [7.0, 11.0]]), ["embedding", "attention 0"], 1, "a").chart.data
-    assert mean["marker"] == {"color": FAINT, "line": OUTLINE} and list(mean["x"]) == [4, 9]
 
 
 TILES = {"from key": [0, 2, 4], "up to key": [1, 3, 4], "maximum": [-math.inf, 1.5, 2.5],

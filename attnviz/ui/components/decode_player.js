@@ -1,7 +1,7 @@
 // Player of a generated text: playing and stepping run in the browser; another candidate is requested from the server.
 
 const MAX_COLUMN_WIDTH = 9, BAND = 4, GAP = 6; // pixels: maximal width of a token in the caches; height of a cached tensor of one head; between layers
-const CACHES_SHARE = 0.25, MIN_LAYER_HEIGHT = 8; // of the height available while presenting, at most, for all layers; pixels of one, at least
+const CACHES_SHARE = 0.25, CACHES_HEIGHT = 560, MIN_LAYER_HEIGHT = 8; // of the height while presenting, and pixels otherwise, at most, for all layers; pixels of one, at least
 const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; room of the drawings, doubled when it is full
 const ROWS = 25, MAX_MAP_WIDTH = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
 const GREY = pageColour("--neutral");
@@ -296,7 +296,7 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b);
 
 // Pixels per cached number, the same for all tensors.
 function unitOf({ d, root }) {
-  const widths = d.parts.map(([, numbers]) => numbers), slide = (CACHES_SHARE * slideHeight(root)) / d.layers - GAP;
+  const widths = d.parts.map(([, numbers]) => numbers), slide = Math.min(CACHES_SHARE * slideHeight(root), CACHES_HEIGHT) / d.layers - GAP;
   return Math.min(BAND / Math.min(...widths), Math.min(40, Math.max(MIN_LAYER_HEIGHT, slide)) / sum(widths));
 }
 
@@ -319,10 +319,11 @@ function paintCaches(view) {
     let top = y;
     for (const [name, numbers, head] of d.parts) {
       const hue = head < 0 ? GREY : d.marks[d.kvHeadOf.indexOf(head)], alpha = name[0] === "K" || name === "latent" ? 0.6 : 0.38;
+      const band = numbers * unit - (numbers * unit > 3 ? 0.5 : 0);
       const fill = (from, to, opacity, colour = hue) => {
         Object.assign(ink, { globalAlpha: opacity, fillStyle: colour });
         ink.beginPath();
-        for (let t = from; t < to; t++) ink.rect(left + t * column, top, Math.max(column - (column > 3 ? 1 : 0), 0.5), numbers * unit - 0.5);
+        for (let t = from; t < to; t++) ink.rect(left + t * column, top, Math.max(column - (column > 3 ? 1 : 0), 0.5), band);
         ink.fill();
       };
       fill(0, Math.min(d.sinks, held), alpha);
@@ -330,7 +331,7 @@ function paintCaches(view) {
       fill(seen, held, alpha);
       if (n) fill(held - 1, held, 1); // the newest
       Object.assign(ink, { globalAlpha: 0.12, fillStyle: hue }); // tokens not yet read
-      ink.fillRect(left + held * column, top, (all - held) * column, numbers * unit - 0.5);
+      ink.fillRect(left + held * column, top, (all - held) * column, band);
       top += numbers * unit;
     }
   }

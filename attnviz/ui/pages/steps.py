@@ -10,9 +10,9 @@ import streamlit as st
 from attnviz.compute import steps as compute_steps
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
+from attnviz.figures import residual, theme
 from attnviz.figures import step_captions as captions
 from attnviz.figures import steps as figures
-from attnviz.figures import theme
 from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
 from attnviz.ui.headline import headline, soft_capped
@@ -177,9 +177,9 @@ def _residual(view: View) -> None:
     rms_norm = view.config.norm == "rmsnorm"
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.stream(after, names, labels, query, view.config.d_model, rms_norm), "stream")
+        charts.show(residual.stream(after, names, labels, query, view.config.d_model, rms_norm), "stream")
     with right:
-        charts.show(figures.written(parts, names, query, labels[query]), "written")
+        charts.show(residual.written(parts, names, query, labels[query]), "written")
 
 
 def _tiles(view: View) -> None:
