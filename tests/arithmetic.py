@@ -132,6 +132,7 @@ def _wave(function: Callable[[float], float]) -> Callable[[Interval], Interval]:
 FUNCTIONS: dict[str, Callable[..., Interval]] = {
     "√": _rising(math.sqrt),
     "exp": _rising(math.exp),
+    "erf": _rising(math.erf),
     "log": _rising(math.log),
     "ln": _rising(math.log),
     "log2": _rising(math.log2),

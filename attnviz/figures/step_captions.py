@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,81 +11,13 @@ import numpy as np
 from attnviz.equations import number_text
 from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
+from attnviz.figures.step_operations import SYMBOLS, operation_text, plain_name
 from attnviz.phrases import count
 from attnviz.steps import Arithmetic, Picture, Shown, Stop
 
 TERMS_WRITTEN = 3
 MAX_BARS = 64
 SUMMED = {"S": "key", "T": "token", "V": "token", "": "term"}  # what a sum over an axis runs over; else: dimension
-OPERATIONS = {  # torch's name -> what it does, for the sentence below the source
-    "linear": "multiplies each row by every row of the weight and adds up (torch.nn.functional.linear)",
-    "einsum": "multiplies and adds up along the letter that the result lacks (torch.einsum)",
-    "matmul": "multiplies rows by columns and adds up",
-    "unflatten": "splits one axis into two",
-    "flatten": "joins axes into one",
-    "transpose": "swaps two axes",
-    "chunk": "splits an axis into equal parts",
-    "split": "splits an axis into parts",
-    "cat": "joins tensors along an axis",
-    "stack": "joins tensors along a new axis",
-    "softmax": "takes exponentials and divides by their sum, so that each row sums to 1",
-    "add": "adds entry by entry",
-    "sub": "subtracts entry by entry",
-    "mul": "multiplies entry by entry",
-    "div": "divides entry by entry",
-    "mean": "takes the mean of each row",
-    "rsqrt": "takes 1 / √x of each entry",
-    "silu": "takes x / (1 + exp(−x)) of each entry",
-    "where": "chooses by a condition, entry by entry",
-    "masked_fill": "writes one number wherever a condition is true",
-    "le": "tests whether each entry is at most a number",
-    "lt": "tests whether each entry is below a number",
-    "topk": "finds the largest entries",
-    "sort": "sorts the entries in ascending order",
-    "argsort": "gives the indices that sort the entries in ascending order",
-    "cumsum": "adds up the entries from the first to each one",
-    "searchsorted": "finds the first entry above a number in a sorted list",
-    "index_copy": "replaces the entries at some indices",
-    "argmax": "finds the index of the largest entry",
-    "max": "finds the largest entry",
-    "nonzero": "lists the indices of the entries that are not 0",
-    "double": "converts the numbers to 64 bits",
-    "to": "converts the numbers to another type",
-    "any": "tests whether any entry of the row is true",
-    "tril": "sets the entries above the diagonal to false",
-    "embedding": "looks up one row of the table for each token id",
-    "cos": "takes the cosine of each entry",
-    "sin": "takes the sine of each entry",
-    "expand": "repeats an axis without copying it",
-    "invert": "turns true into false and false into true",
-    "or": "is true where at least one of the two is true",
-    "and": "is true where both are true",
-    "getitem": "takes a part of a tensor, by position or by a list of indices; None adds an axis of size 1",
-    "ones": "makes a tensor filled with 1, in a mask with true",
-    "full_like": "makes a tensor of the same shape, filled with one number",
-    "new_empty": "reserves memory for a tensor without filling it",
-    "tensor": "makes a tensor from Python numbers",
-    "arange": "counts 0, 1, 2, …",
-    "abs": "takes the absolute value of each entry",
-    "neg": "changes the sign of each entry",
-    "pow": "raises to a power, entry by entry",
-    "tanh": "takes the hyperbolic tangent of each entry",
-    "sigmoid": "takes 1 / (1 + exp(−x)) of each entry",
-    "gelu": "takes x · Φ(x) of each entry, Φ of the normal distribution (torch.nn.functional.gelu)",
-    "sum": "adds up each row",
-    "mT": "swaps the last two axes",
-    "view": "splits or joins axes without copying",
-    "reshape": "splits or joins axes",
-    "unsqueeze": "adds an axis of size 1",
-    "squeeze": "removes an axis of size 1",
-    "repeat": "repeats a whole axis one copy after another",
-    "repeat_interleave": "repeats each entry of an axis next to itself",
-    "narrow": "takes a range of an axis without copying it",
-    "copy": "writes one tensor's entries into another",
-}
-SYMBOLS = {"invert": "~", "or": "|", "and": "&", "getitem": "[…]"}  # as the source writes them
-REFLECTED = {"radd": "add", "rmul": "mul", "rsub": "sub", "rtruediv": "div", "truediv": "div", "rpow": "pow",
-             "iadd": "add", "imul": "mul", "iand": "and", "ior": "or"}  # fmt: skip
 
 
 def number(x: float) -> str:
@@ -142,17 +76,10 @@ def does_text(stop: Stop, own: bool = False) -> str:
         return "The call begins: these are its arguments, which the shipped model computed from the text."
     if stop.line.index == 0:
         return "The run begins: the tokenizer has split the text into tokens; this is the vocabulary id of each token."
-    names = dict.fromkeys(plain_name(name) for name in stop.operations)
-    does = [f"{SYMBOLS.get(name, name)} {OPERATIONS.get(name, '')}".rstrip() for name in names]
+    does = dict.fromkeys(operation_text(operation) for operation in stop.line.operations)
     if not does:
         return f"{_calls_text(stop.called)} The result is shown."
     return " ".join([_calls_text(stop.called)] * bool(stop.called) + ["; ".join(does) + "."])
-
-
-def plain_name(name: str) -> str:
-    """Return an operation's name without the underscores of a Python operator or an in-place form: "or", "copy"."""
-    plain = name.strip("_")
-    return REFLECTED.get(plain, plain)
 
 
 def _calls_text(called: Sequence[str]) -> str:
@@ -176,7 +103,8 @@ def arithmetic_text(how: Arithmetic | None, summed: tuple[str, int] = ("term", 0
     given, result = dict(how.numbers), number(how.value)
     if how.operation == "softmax":
         score, largest, total = given.values()
-        return f"exp({number(score)} − {_signed(largest)}) / {number(total)} = {result}"
+        comes_to = math.exp(_as_printed(score) - _as_printed(largest)) / _as_printed(total)
+        return f"exp({number(score)} − {_signed(largest)}) / {number(total)} {_equals(comes_to, how.value)}"
     if how.operation in ("where", "masked_fill"):
         return f"the condition is {'true' if given['condition'] else 'false'}, so {result}"
     if how.operation == "embedding":
@@ -184,9 +112,13 @@ def arithmetic_text(how: Arithmetic | None, summed: tuple[str, int] = ("term", 0
     if how.operation in ("le", "lt"):
         return f"{number(given['a'])} {how.written.split()[1]} {number(given['b'])}: {'true' if how.value else 'false'}"
     if set(given) == {"a", "b"}:
-        return f"{_signed(given['a'])} {how.written.split()[1]} {_signed(given['b'])} = {result}"
+        written = f"{_signed(given['a'])} {how.written.split()[1]} {_signed(given['b'])}"
+        return f"{written} {_equals(_recomputed(how), how.value)}"
     if set(given) == {"x"} and how.operation in UNARY:
-        return f"{UNARY[how.operation](given['x'])} = {result}"
+        return f"{UNARY[how.operation](given['x'])} {_equals(_recomputed(how), how.value)}"
+    if set(given) == {"x"}:
+        written = re.sub(r"\bx", _signed(given["x"]), how.written)
+        return f"{written} {_equals(_recomputed(how), how.value)}"
     if how.written == "the same entry":
         return f"entry [{', '.join(map(str, how.used[0][1]))}] of the tensor it comes from: {result}"
     return f"{how.operation}: {result}"
@@ -234,14 +166,14 @@ def _sum_text(how: Arithmetic, name: str, first: int) -> str:
     written = largest_terms(how)
     given, others = dict(how.numbers), [p for i, p in enumerate(how.products) if i not in written]
     terms = [_product(how.terms[i]) for i in written]
-    if others:
-        terms.append(_signed(sum(others)))
-    if "bias" in given:
-        terms.append(_signed(given["bias"]))
+    comes_to = math.fsum(math.prod(map(_as_printed, how.terms[i])) for i in written)
+    for x in [*([sum(others)] if others else []), *([given["bias"]] if "bias" in given else [])]:
+        terms.append(_signed(x))
+        comes_to += _as_printed(x)
     added = " + ".join(terms)
-    if "number of terms" in given:
-        added = f"({added}) / {given['number of terms']:.0f}"
-    return f"{added} = {number(how.value)}{_terms_text([first + i for i in written], others, name)}"
+    if n := given.get("number of terms"):
+        added, comes_to = f"({added}) / {n:.0f}", comes_to / n
+    return f"{added} {_equals(comes_to, how.value)}{_terms_text([first + i for i in written], others, name)}"
 
 
 def _terms_text(written: Sequence[int], others: Sequence[float], name: str) -> str:
@@ -285,6 +217,31 @@ def alt_text(shown: Shown, labels: Sequence[str], words: Sequence[str] = ()) -> 
         f"{slice_text(shown.name, picture)} of shape {shape_text(picture.value.shape, picture.axes)}{spread}. "
         f"{place_text(picture, labels, words)}: {entry}."
     )
+
+
+def _recomputed(how: Arithmetic) -> float:
+    """Return the result of the printed numbers; infinite or not a number where they have none."""
+    assert how.compute is not None
+    try:
+        return how.compute(*(_as_printed(x) for _, x in how.numbers))
+    except (ZeroDivisionError, OverflowError):
+        return math.nan
+
+
+def _as_printed(x: float) -> float:
+    """Return the number that `number` prints for x, which is rounded."""
+    if not math.isfinite(x):
+        return x
+    mantissa, _, power = number(x).replace("−", "-").partition("·10")
+    return float(mantissa) * 10.0 ** int(power.translate(SUPERSCRIPTS) or 0)
+
+
+def _equals(comes_to: float, result: float) -> str:
+    """Write the result after "=" if the printed numbers before it come to it as printed, otherwise after "≈"."""
+    return f"{'=' if number(comes_to) == number(result) else '≈'} {number(result)}"
+
+
+SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def _product(term: Sequence[float]) -> str:

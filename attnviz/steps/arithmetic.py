@@ -36,6 +36,7 @@ class Arithmetic:
     numbers: tuple[tuple[str, float], ...] = ()  # other inputs, by name
     used: tuple[tuple[Value, tuple[int | None, ...]], ...] = ()  # entries read: None is the whole axis
     moved: tuple[str, ...] = ()  # operations that moved the entry afterwards, the last first
+    compute: Callable[..., float] | None = None  # the value from other `numbers`, if it is a function of them alone
 
     @property
     def products(self) -> tuple[float, ...]:
@@ -152,25 +153,47 @@ def _matmul(name: str, op: Operation, at: Index, recorded: float, moved: tuple[s
     return Arithmetic(name, recorded, math.fsum(x * y for x, y in terms), "a·b", terms, (), used, moved)
 
 
-def _softmax(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+def _row(op: Operation, at: Index, gone: bool) -> tuple[np.ndarray, tuple[int | None, ...]] | None:
+    """Return the entries that an operation over one `dim` takes together for the result at `at`, and where they are.
+
+    gone: the result lacks this axis, or has it with size 1. None for an operation over several axes, or all.
+    """
     (x,) = op.inputs
-    row = x.entries[at[:-1]].astype(float)
-    largest = row.max()
+    dim = op.kwargs.get("dim", op.args[1] if len(op.args) > 1 else -1 if op.name == "softmax" else None)
+    if isinstance(dim, tuple | list) and len(dim) == 1:
+        (dim,) = dim
+    if not isinstance(dim, int):
+        return None
+    axis = dim % len(x.shape)
+    shortened = gone and len(at) < len(x.shape)
+    rest = at[axis:] if shortened else at[axis + 1 :]
+    place = (*at[:axis], None, *rest)
+    return x.entries[tuple(slice(None) if i is None else i for i in place)].astype(float), place
+
+
+def _softmax(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    found = _row(op, at, gone=False)
+    if found is None:
+        return _by_torch(name, op, at, recorded, moved)
+    row, place = found
+    score, largest = float(row[at[place.index(None)]]), float(row.max())
     total = float(np.exp(row - largest).sum())
-    computed = math.exp(row[at[-1]] - largest) / total
-    numbers = (("score", float(row[at[-1]])), ("largest score", float(largest)), ("sum of exponentials", total))
+    numbers = (("score", score), ("largest score", largest), ("sum of exponentials", total))
+    computed = math.exp(score - largest) / total
     return Arithmetic(
-        name, recorded, computed, "exp(score − largest) / sum", (), numbers, ((x, (*at[:-1], None)),), moved
+        name, recorded, computed, "exp(score − largest) / sum", (), numbers, ((op.inputs[0], place),), moved
     )
 
 
 def _mean(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
-    (x,) = op.inputs
-    row = x.entries[at[:-1]].astype(float)  # over the last axis, with keepdim
-    used = ((x, (*at[:-1], None)),)
+    found = _row(op, at, gone=True)
+    if found is None:
+        return _by_torch(name, op, at, recorded, moved)
+    row, place = found
     computed = float(row.mean()) if name == "mean" else float(row.sum())
     terms = tuple((v,) for v in row.tolist())
     n = (("number of terms", float(len(row))),) if name == "mean" else ()
+    used = ((op.inputs[0], place),)
     return Arithmetic(name, recorded, computed, "sum / n" if n else "sum", terms, n, used, moved)
 
 
@@ -200,17 +223,21 @@ def _masked_fill(name: str, op: Operation, at: Index, recorded: float, moved: tu
 
 
 def _cumsum(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
-    (x,) = op.inputs
-    row = x.entries[at[:-1]].astype(float)[: at[-1] + 1]  # along the last axis
-    terms = tuple((v,) for v in row.tolist())
-    return Arithmetic(name, recorded, float(row.sum()), "sum up to here", terms, (), ((x, (*at[:-1], None)),), moved)
+    found = _row(op, at, gone=False)
+    if found is None:
+        return _by_torch(name, op, at, recorded, moved)
+    row, place = found
+    terms = tuple((v,) for v in row[: at[place.index(None)] + 1].tolist())
+    computed = math.fsum(v for (v,) in terms)
+    return Arithmetic(name, recorded, computed, "sum up to here", terms, (), ((op.inputs[0], place),), moved)
 
 
 def _binary(symbol: str, compute: Callable[[float, float], float]) -> Callable[..., Arithmetic]:
     def explain(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
         a, b = (_entry(given, at) for given in op.args[:2])
         numbers = (("a", a), ("b", b))
-        return Arithmetic(name, recorded, compute(a, b), f"a {symbol} b", (), numbers, _same_entry(op, at), moved)
+        used = _same_entry(op, at)
+        return Arithmetic(name, recorded, compute(a, b), f"a {symbol} b", (), numbers, used, moved, compute)
 
     return explain
 
@@ -218,7 +245,7 @@ def _binary(symbol: str, compute: Callable[[float, float], float]) -> Callable[.
 def _unary(written: str, compute: Callable[[float], float]) -> Callable[..., Arithmetic]:
     def explain(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
         x = _entry(op.args[0], at)
-        return Arithmetic(name, recorded, compute(x), written, (), (("x", x),), _same_entry(op, at), moved)
+        return Arithmetic(name, recorded, compute(x), written, (), (("x", x),), _same_entry(op, at), moved, compute)
 
     return explain
 
@@ -243,10 +270,16 @@ def _same_entry(op: Operation, at: Index) -> tuple[tuple[Value, tuple[int | None
     return tuple((v, _within(at, v.shape)) for v in broadcast)
 
 
-def _gelu(x: float) -> float:
-    return x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+def _gelu(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    tanh = op.kwargs.get("approximate", op.args[1] if len(op.args) > 1 else "none") == "tanh"
+    return (GELU_BY_TANH if tanh else GELU)(name, op, at, recorded, moved)
 
 
+GELU = _unary("x / 2 · (1 + erf(x / √2))", lambda x: x / 2 * (1 + math.erf(x / math.sqrt(2))))
+GELU_BY_TANH = _unary(
+    "x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))",
+    lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+)
 HOW: dict[str, Callable[..., Arithmetic]] = {
     "linear": _linear,
     "einsum": _einsum,
@@ -265,8 +298,8 @@ HOW: dict[str, Callable[..., Arithmetic]] = {
     "mul": _binary("·", lambda a, b: a * b),
     "div": _binary("/", lambda a, b: a / b),
     "silu": _unary("x / (1 + exp(−x))", lambda x: x / (1 + math.exp(-x)) if x > -700 else 0.0),
-    "gelu": _unary("x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))", _gelu),
-    "tanh": _unary("tanh x", math.tanh),
+    "gelu": _gelu,
+    "tanh": _unary("tanh(x)", math.tanh),
     "rsqrt": _unary("1 / √x", lambda x: x**-0.5),
     "cos": _unary("cos x", math.cos),
     "sin": _unary("sin x", math.sin),
