@@ -152,6 +152,7 @@ MAX_PINNED = 8
 HEADS = tuple(f"{layer}.{head}" for layer in range(MAX_LAYERS) for head in range(MAX_HEADS))
 LONG = ("text", "second_text", "facts")  # of any length, in the order in which they share a link's room
 EVEN = ("head_dim", "qk_rope_head_dim")  # settings that must be even, since RoPE rotates pairs
+STEP_OF = {"step": "decode_step", "write": "own_step"}  # tab -> its own line; in old links all tabs had `step`
 
 
 def _setting(default: object, kind: Number | Choice | ModelName | Several | Flag | Text | Ids) -> Any:
@@ -196,6 +197,7 @@ class Settings:
     alike: str = _setting("keys", Choice(("keys", "values")))
     # step by step
     step: int = _setting(0, Number(0, 9_999))  # the line of the walk
+    decode_step: int = _setting(0, Number(0, 9_999))  # the line of the walk through one decode step
     column: int = _setting(-1, Number(-1, 2**20))  # of the tensors' last axis; -1: a row's entry of largest magnitude
     absorbed: bool = _setting(False, Flag())  # absorbed form of MLA
     block: int = _setting(16, Number(1, 512))  # keys per tile
@@ -240,6 +242,7 @@ class Settings:
     minutes: int = _setting(0, Number(0, 120))  # for a set; 0: no limit
     question_set: int = _setting(1, Number(0, 999_999))  # seed of the set, equal for everyone with the link
     task: str = _setting("gqa", Choice(TASKS))  # to write yourself
+    own_step: int = _setting(0, Number(0, 9_999))  # the line of the walk through the user's own file
     # the heads page
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MAX_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
@@ -333,6 +336,8 @@ class Settings:
         To fit an address, long texts are cut, and a pasted configuration, useless without its end, is left out.
         """
         link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
+        if self.step and self.tab in STEP_OF:  # without it the link would be read as an old one
+            link[STEP_OF[self.tab]] = _written(getattr(self, STEP_OF[self.tab]))
         room = MAX_ADDRESS
         for name in (name for name in LONG if name in link):
             cut = _for_address(link[name], room)
@@ -347,11 +352,12 @@ class Settings:
     def from_link(cls, link: Mapping[str, str], page: Page | None = None) -> tuple[Settings, list[str]]:
         """Parse the settings of a link; also return a notice for each value that had to be changed.
 
-        page: the link's page, for old links, which had a separate setting per page for the open tab.
+        page: the link's page, for old links, which had a separate setting per page for the open tab, and one line for
+        the walks of all tabs.
         """
         values: dict[str, Any] = {}
         notices, unread = [], set()
-        link = _with_tab(link, page)
+        link = _with_step(_with_tab(link, page), page)
         for name, written in link.items():
             if name not in _KINDS:
                 notices.append(f"The link's “{name[:40]}” is not a setting of this app; it was ignored.")
@@ -375,6 +381,15 @@ def _with_tab(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
     if page and page.tab_before in link:
         plain.setdefault("tab", link[page.tab_before])
     return plain
+
+
+def _with_step(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
+    """Return the link with an old `step` renamed to that of the tab it opens, if the tab has one of its own."""
+    tab = link.get("tab", "")
+    own = STEP_OF.get(tab) if page is None or tab in page.tabs else None
+    if own is None or own in link:
+        return dict(link)
+    return {own if name == "step" else name: written for name, written in link.items()}
 
 
 def kind_of(name: str) -> Number | Choice | ModelName | Several | Flag | Text | Ids:

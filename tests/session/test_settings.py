@@ -128,6 +128,33 @@ def test_a_model_of_ones_own_has_the_attention_and_the_sizes_that_were_chosen():
     assert {p.shape[0] for name, p in attn.named_parameters() if "kv_a_proj" in name} == {37 + 6}
 
 
+@pytest.mark.parametrize(
+    ("page", "link", "lines"),
+    [
+        ("steps", {"step": "27"}, (27, 0, 0)),
+        ("steps", {"step": "27", "tab": "walk"}, (27, 0, 0)),
+        ("steps", {"step": "27", "tab": "lens"}, (27, 0, 0)),
+        ("steps", {"step": "27", "tab": "step"}, (0, 27, 0)),  # an old link: all tabs had one number
+        ("practice", {"step": "27", "tab": "write"}, (0, 0, 27)),
+        ("steps", {"step": "27", "tab": "write"}, (27, 0, 0)),  # from Practice: not a tab of this page
+        ("steps", {"step": "27", "tab": "step", "decode_step": "0"}, (27, 0, 0)),
+        ("steps", {"step": "27", "tab": "step", "decode_step": "5", "own_step": "3"}, (27, 5, 3)),
+    ],
+)
+def test_a_line_belongs_to_its_tab_and_an_old_link_opens_what_it_opened(page, link, lines):
+    settings, notices = Settings.from_link(link, PAGES[page])
+    assert (settings.step, settings.decode_step, settings.own_step) == lines and notices == []
+
+
+@pytest.mark.parametrize("tab", ["", "walk", "step", "lens", "write"])
+@pytest.mark.parametrize("lines", [(0, 0, 0), (27, 0, 0), (0, 5, 0), (27, 5, 0), (27, 0, 3), (0, 0, 3)])
+def test_lines_survive_a_link_in_each_tab(tab, lines):
+    step, decode_step, own_step = lines
+    settings = Settings(tab=tab, step=step, decode_step=decode_step, own_step=own_step)
+    for page in (PAGES["steps"], PAGES["practice"], None):
+        assert Settings.from_link(settings.to_link(), page) == (settings, [])
+
+
 OLD_LINKS = {  # from before the setting `tab`, with one setting per page
     "heads?heads_part=rollout&closer=work&turning=longer&part=speed": "Attention rollout",
     "query_groups?closer=latent&heads_part=masks": "Multi-head latent attention",

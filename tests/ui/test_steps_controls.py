@@ -20,3 +20,10 @@ def test_the_layer_that_is_read_is_chosen_above_what_it_changes():
     main = opened("pages/5_steps.py", tab="lens").main
     kinds = [node.type for node in main]
     assert kinds.index("plotly_chart") > max(i for i, kind in enumerate(kinds) if kind == "button_group")
+
+
+@pytest.mark.parametrize("tab", PAGES["steps"].tabs)
+def test_the_source_below_is_spoken_of_where_there_is_one(tab):
+    main = opened("pages/5_steps.py", tab=tab).main
+    said = [text.value for text in (*main.caption, *main.markdown) if "source below" in text.value]
+    assert bool(said) == (tab in ("walk", "step"))

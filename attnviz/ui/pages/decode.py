@@ -180,7 +180,7 @@ def _take_more(view: View, ids: list[int], reached: int, number: int, n_known: i
 
 def _walk() -> None:
     """Open this decode step in Step by step, at its first line."""
-    state.go("steps", replace(state.current(), tab="step", step=0, column=-1))
+    state.go("steps", replace(state.current(), tab="step", decode_step=0, column=-1))
 
 
 def _take_head(head: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -124,7 +125,10 @@ def _own(view: View, file: Path) -> None:
         _own_maps(look, name, verdict.passed)
     st.markdown("### Your source, line by line")
     if look.found.walk:
-        packed_walk(look.found.walk, look.found.places, key="own-walk", on_step=take_step, on_entry=take_entry)
+        packed_walk(
+            look.found.walk, look.found.places, key="own-walk", on_step=partial(take_step, field="own_step"),
+            on_entry=partial(take_entry, field="own_step"),
+        )  # fmt: skip
     else:
         st.warning(escaped(look.found.walk_problem or "No line made a tensor."), icon=":material/code_off:")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -35,10 +36,8 @@ def show() -> None:
 
 @state.part("top")
 def top(view: View) -> None:
-    """One sentence on the run, and the limit on recorded tokens."""
-    st.markdown(f"{headline(view)} The source below is the code that ran; each marked line shows the tensor it made.")
-    if len(view.ids) > compute_steps.MAX_RECORDED:
-        st.caption(f"The first {compute_steps.MAX_RECORDED} of {len(view.ids)} tokens are recorded on this page.")
+    """One sentence on the run."""
+    st.markdown(headline(view))
 
 
 @state.part("parts")
@@ -47,6 +46,10 @@ def parts(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         tab = state.tabs(view, "Show", quiet=True)
         _selection(view, tab)
+    if tab in ("walk", "step"):
+        st.caption("The source below is the code that ran; each marked line shows the tensor it made.")
+    if tab in ("walk", "lens", "residual") and len(view.ids) > compute_steps.MAX_RECORDED:
+        st.caption(f"The first {compute_steps.MAX_RECORDED} of {len(view.ids)} tokens are recorded in this tab.")
     PARTS[tab](view)
 
 
@@ -101,7 +104,8 @@ def _decode_step(view: View) -> None:
         st.button("Back to Decode", key="to-decode", on_click=lambda: state.go("decode", state.current()))
     source_walk(
         step.walk, labels, view.config.n_kv_heads, key="decode-walk", words=words,
-        at=min(view.settings.step, len(step.walk.stops) - 1), on_step=take_step, on_entry=take_entry_of_last,
+        at=min(view.settings.decode_step, len(step.walk.stops) - 1),
+        on_step=partial(take_step, field="decode_step"), on_entry=take_entry_of_last,
     )  # fmt: skip
 
 
