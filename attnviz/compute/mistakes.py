@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attnviz.compute import models
 from attnviz.compute.view import View
-from attnviz.mistakes import SUBJECTS, Mistake, Symptom, all_mistakes, load_mistake
+from attnviz.mistakes import SUBJECTS, CannotOccur, Mistake, Symptom, all_mistakes, load_mistake
 from attnviz.session.settings import MODELS, Settings
 
 MAX_TOKENS = 128  # of the text on this page: both versions are run, some several times
@@ -61,30 +61,57 @@ def _shown(diff: str) -> str:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run of the selected mistake shows, or the reason why it shows nothing."""
+
+    symptom: Symptom | None
+    reason: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the maps in bytes."""
+        return 0 if self.symptom is None else self.symptom.nbytes
+
+
+def outcome_of(view: View) -> Outcome:
+    """Run the correct and the mistaken version on the first MAX_TOKENS tokens."""
+    s, ids = view.settings, view.ids[: view.first(MAX_TOKENS)]
+    key = "mistake", s.mistake, models.weights_key(s), models.config_of(s), ids
+
+    def run() -> Outcome:
+        try:
+            return Outcome(mistake_of(s).symptom(models.model_of(s), ids))
+        except CannotOccur as reason:
+            return Outcome(None, str(reason))
+
+    return models.computed_once(key, run)
+
+
 def reason(view: View) -> str:
-    """Return the reason why the selected mistake cannot occur in this model, or "" if it can."""
-    return mistake_of(view.settings).cannot_occur(view.config)
+    """Return the reason why the selected mistake does not show in this model, or "" if it does: both are run."""
+    return outcome_of(view).reason
 
 
 def symptom_of(view: View) -> Symptom:
-    """Run the correct and the mistaken version on the first MAX_TOKENS tokens. CannotOccur if `reason` is not empty."""
-    s, ids = view.settings, view.ids[: view.first(MAX_TOKENS)]
-    key = "mistake", s.mistake, models.weights_key(s), models.config_of(s), ids
-    return models.computed_once(key, lambda: mistake_of(s).symptom(models.model_of(s), ids))
+    """Return what the correct and the mistaken version compute. CannotOccur if `reason` is not empty."""
+    found = outcome_of(view)
+    if found.symptom is None:
+        raise CannotOccur(found.reason)
+    return found.symptom
 
 
 def labels_of(view: View, symptom: Symptom) -> list[str]:
     """Return the labels of the maps' rows and columns, padding first."""
-    return ["padding"] * symptom.n_padding + view.labels[: view.first(MAX_TOKENS)]
+    return ["padding"] * symptom.n_padding + view.labels[: symptom.n_tokens]
 
 
-def where_it_occurs(settings: Settings) -> str | None:
-    """Return the first checkpoint in which the selected mistake can occur with these settings, or None."""
+def where_it_occurs(view: View) -> str | None:
+    """Return the first checkpoint in which the selected mistake shows with these settings, or None."""
     for name in MODELS:
-        other = Settings(**{**vars(settings), "model": name})
-        if name != "own" and not models.problem_of(other):
-            if not mistake_of(settings).cannot_occur(models.config_of(other)):
-                return name
+        other = view.but(model=name)
+        if name != "own" and not models.problem_of(other.settings) and not reason(other):
+            return name
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -10,12 +11,15 @@ import numpy as np
 import torch
 
 from attnviz.config import ModelConfig
+from attnviz.mistakes.coverage import ChangedCode, changed_functions
 from attnviz.mistakes.versions import RIGHT, Change, Version, version
 from attnviz.modules import Transformer
+from attnviz.phrases import count, listed
 
 Kind = Literal["raises", "nan", "silent"]
 Subject = Literal["mask", "softmax", "cache", "rope", "heads", "training"]
 SUBJECTS: tuple[Subject, ...] = ("mask", "softmax", "cache", "rope", "heads", "training")
+SAME = 1e-6  # a smaller difference of a weight, or of a number as its share, is rounding
 
 
 class Source(NamedTuple):
@@ -26,7 +30,7 @@ class Source(NamedTuple):
 
 
 class CannotOccur(ValueError):
-    """The mistake cannot occur in this model. The message gives the reason as a sentence for the user."""
+    """The mistake did not show in a run of this model. The message gives the reason in sentences for the user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,24 @@ class Symptom:
     layer: int | None = None  # of the maps, if they show one head or one layer
     head: int | None = None
     n_padding: int = 0  # number of leading rows and columns that are padding
+    n_tokens: int = 0  # of the text
+
+    @property
+    def effect(self) -> Kind:
+        """How the mistake shows in this run."""
+        if self.error:
+            return "raises"
+        nan = math.isnan(self.number) or (self.wrong is not None and bool(np.isnan(self.wrong).any()))
+        return "nan" if nan and not np.isnan(self.right).any() else "silent"
+
+    @property
+    def is_same(self) -> bool:
+        """Check whether the mistaken version computed the same number and map as the right one, up to rounding."""
+        if self.error or not math.isclose(self.number, self.expected, rel_tol=SAME, abs_tol=SAME):
+            return False
+        if self.wrong is None or self.columns:
+            return True
+        return self.wrong.shape == self.right.shape and np.allclose(self.wrong, self.right, rtol=0, atol=SAME)
 
     @property
     def nbytes(self) -> int:
@@ -60,13 +82,13 @@ class Symptom:
 Compare = Callable[[Version, Version, Transformer, list[int]], Symptom]
 
 
-def _anywhere(config: ModelConfig) -> str:
+def _shows(config: ModelConfig) -> str:
     return ""
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words and the test of a mistake that are different in MLA; those left empty are the same."""
+    """The words and the test of a mistake that are different in some models; those left empty are the same."""
 
     title: str = ""
     question: str = ""
@@ -94,16 +116,21 @@ class Mistake:
     interview: str  # how interviewers ask about it
     test: str  # Python to copy: passes on the right version and fails on this one
     compare: Compare  # (right, wrong, model, ids) -> the symptom
-    cannot_occur: Callable[[ModelConfig], str] = _anywhere  # the reason, a sentence; "" if it can occur
+    why_not: Callable[[ModelConfig], str] = _shows  # why its code does not run, or computes the same; "" if it shows
+    n_padding: int = 0  # tokens of padding before the text in its run
     latent: tuple[Change, ...] = ()  # the same mistake in MLA, if other lines have to change
     latent_words: Words = Words()  # title, question and answers for those lines
+    wide_words: Words = Words()  # those for a model without MLA whose n_heads · head_dim is not d_model
     id: str = ""  # the name of its file
 
     def words_in(self, config: ModelConfig | None = None) -> Mistake:
         """Return the record with the words about the lines changed in this model; None means a model without MLA."""
-        if not self._is_latent(config):
-            return self
-        return replace(self, **{name: words for name, words in vars(self.latent_words).items() if words})
+        words = Words()
+        if self._is_latent(config):
+            words = self.latent_words
+        elif config and config.attention != "mla" and config.n_heads * config.head_dim != config.d_model:
+            words = self.wide_words
+        return replace(self, **{name: each for name, each in vars(words).items() if each})
 
     def changes_in(self, config: ModelConfig | None = None) -> tuple[Change, ...]:
         """Return the changed lines for a model with this configuration; None means a model without MLA."""
@@ -122,18 +149,33 @@ class Mistake:
         return self.version(config).diff()
 
     def model(self, model: Transformer) -> Transformer:
-        """Return the model with the mistaken code, sharing its weights. Raises CannotOccur."""
-        self._check(model.config)
+        """Return the model with the mistaken code, sharing its weights."""
         return self.version(model.config).like(model)
 
     def symptom(self, model: Transformer, ids: Sequence[int]) -> Symptom:
-        """Run the right and the mistaken version on one text. Raises CannotOccur."""
-        self._check(model.config)
+        """Run the right and the mistaken version on one text.
+
+        Raises CannotOccur if none of the changed code ran, or if it computed the same for a reason in the model. Where
+        the text is the reason, as one of a single token, the symptom's sentence says so.
+        """
         if not len(ids):
             raise ValueError("a symptom needs at least one token id")
-        with torch.inference_mode():
-            return self.compare(RIGHT, self.version(model.config), model, [int(i) for i in ids])
+        fitting, version = self._fitting(model.config, ids), self.version(model.config)
+        with torch.inference_mode(), ChangedCode(version) as changed:
+            found = self.compare(RIGHT, version, model, fitting)
+        reason = self.why_not(model.config)
+        if not changed.ran:
+            places = listed(f"`{name}`" for name in changed_functions(version))
+            raise CannotOccur(f"The changed code, in {places}, did not run. {reason or found.sentence}")
+        if found.is_same and reason:
+            raise CannotOccur(f"The changed code ran, and computed the same as the right one. {reason}")
+        return replace(found, n_padding=self.n_padding, n_tokens=len(fitting))
 
-    def _check(self, config: ModelConfig) -> None:
-        if reason := self.cannot_occur(config):
-            raise CannotOccur(reason)
+    def _fitting(self, config: ModelConfig, ids: Sequence[int]) -> list[int]:
+        """Return the first ids that, after the padding, have a learned position; all of them with other positions."""
+        rows = config.learned_position_rows if config.position == "learned" else None
+        fitting = [int(i) for i in ids[: None if rows is None else max(0, rows - self.n_padding)]]
+        if not fitting:
+            learned, padding = count(rows or 0, "learned position"), count(self.n_padding, "token")
+            raise CannotOccur(f"This model has {learned}: no room for {padding} of padding and a text.")
+        return fitting

@@ -12,11 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from attnviz.mistakes.mistake import CannotOccur
+from attnviz.mistakes.usage import token_positions
 from attnviz.modules import AttentionRecord, Recording, Transformer
+from attnviz.modules.embedding import PositionEmbedding
+from attnviz.modules.parts import with_own_parts
 
 CHANGED = 1e-3  # a larger difference counts as a changed weight
+ROUNDING = 1e-4  # a smaller change, as a share of the largest number, is rounding: float32 has seven digits
+N_PADDING = 3  # tokens of padding on the left
 PADDING_ID = 0  # token id of the padding; it is masked, so any id would do
 DECODED = 8  # number of tokens decoded one at a time with the cache, after the prefill
 
@@ -45,18 +51,47 @@ def run(model: Transformer, ids: Sequence[int], mask: Tensor | None = None) -> P
     return Pass(logits, [each.weights for each in record], list(record))
 
 
-def run_padded(model: Transformer, ids: Sequence[int], n_padding: int, mask: Tensor) -> Pass:
-    """Run the model on a text with padding before it. mask: broadcastable to (1, H, T, T) with T = all tokens."""
-    return run(model, [PADDING_ID] * n_padding + list(ids), mask)
+def run_padded(model: Transformer, ids: Sequence[int], mask: Tensor, vectors: Tensor | None = None) -> Pass:
+    """Run the model on a text with N_PADDING tokens before it. mask: broadcastable to (1, H, T, T), T = all tokens.
+
+    vectors: of absolute positions, (1, T, C). By default the model's learned ones, counted from the text.
+    """
+    if vectors is None and model.config.position == "learned":
+        vectors = model.embed.positions[token_positions(is_token(len(ids)))]
+    model = model if vectors is None else with_positions(model, vectors)
+    return run(model, [PADDING_ID] * N_PADDING + list(ids), mask)
 
 
-def is_token(n_padding: int, n_tokens: int) -> Tensor:
-    """Return a bool tensor (1, T) that is False for padding."""
-    return torch.arange(n_padding + n_tokens)[None] >= n_padding
+def is_token(n_tokens: int) -> Tensor:
+    """Return a bool tensor (1, N_PADDING + n_tokens) that is False for padding."""
+    return torch.arange(N_PADDING + n_tokens)[None] >= N_PADDING
+
+
+class WithPositions(nn.Module):
+    """A token embedding with the vectors of chosen positions, (1, T, C), added instead of its own."""
+
+    def __init__(self, embed: nn.Embedding, vectors: Tensor) -> None:
+        super().__init__()
+        self.embed, self.weight, self.vectors = embed, embed.weight, vectors
+
+    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
+        """Map ids (1, T) to (1, T, C)."""
+        learned = isinstance(self.embed, PositionEmbedding)
+        tokens = nn.Embedding.forward(self.embed, ids) if learned else self.embed(ids)
+        return tokens + self.vectors  # (1, T, C)
+
+
+def with_positions(model: Transformer, vectors: Tensor) -> Transformer:
+    """Return the model with these vectors of positions, (1, T, C), added to its token embeddings."""
+    other = with_own_parts(model)
+    other.embed = WithPositions(model.embed, vectors)
+    return other
 
 
 def decode(model: Transformer, ids: Sequence[int]) -> Pass:
     """Run a text through a cache: prefill, then the last DECODED tokens one at a time (at most T - 1)."""
+    if not model.config.causal:
+        raise CannotOccur("This model is not causal, so it does not decode with a cache.")
     n_first = len(ids) - min(DECODED, len(ids) - 1)
     cache, logits, rows = model.new_cache(), [], []
     for piece in (list(ids[:n_first]), *([i] for i in ids[n_first:])):
@@ -106,6 +141,11 @@ def loss(logits: Tensor, ids: Sequence[int]) -> float:
 def largest(difference: Tensor) -> float:
     """Return the largest absolute entry, or 0 for an empty tensor."""
     return float(difference.abs().max()) if difference.numel() else 0.0
+
+
+def is_rounding(change: float, numbers: Tensor) -> bool:
+    """Check whether a change of some of these numbers is as small as float32's rounding."""
+    return change <= ROUNDING * largest(numbers)
 
 
 def loss_metric(right: Tensor, wrong: Tensor, ids: Sequence[int]) -> Metric:

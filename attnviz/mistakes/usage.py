@@ -27,13 +27,27 @@ def split_qkv(qkv: Tensor, H: int, K: int, D: int) -> tuple[Tensor, Tensor, Tens
 
 
 def torch_attention(ours: GroupedQueryAttention) -> nn.MultiheadAttention:
-    """Build torch's layer for x (B, T, C) with our weights. A KV head is copied for each query head that reads it."""
+    """Build torch's layer for x (B, T, C) with our weights. A KV head is copied for each query head that reads it.
+
+    ValueError if torch's layer cannot hold them.
+    """
+    if not isinstance(ours, GroupedQueryAttention):
+        raise ValueError("it has no latent, so MLA's weights do not fit into it")
     H, C, dropout = ours.n_heads, ours.q_proj.in_features, ours.dropout
+    if H * ours.head_dim != C:
+        raise ValueError(f"its heads have d_model / n_heads = {C} / {H} dimensions, and this model's {ours.head_dim}")
+    if ours.scoring or not isinstance(ours.q_norm, nn.Identity):
+        raise ValueError("it has no norm of q and k, no other scale and no soft cap, and this model has")
+    tensors, bias = {"out_proj.weight": ours.o_proj.weight}, ours.q_proj.bias is not None
+    for name in ("weight", "bias") if bias else ("weight",):
+        copies = [getattr(p, name).unflatten(0, (-1, ours.head_dim)) for p in (ours.q_proj, ours.k_proj, ours.v_proj)]
+        rows = [w.repeat_interleave(H // len(w), 0).flatten(0, 1) for w in copies]  # (H · D, C) or (H · D,) each
+        tensors[f"in_proj_{name}"] = torch.cat(rows)
+    if bias:
+        tensors["out_proj.bias"] = torch.zeros(C) if ours.o_proj.bias is None else ours.o_proj.bias
     with torch.device("meta"):  # no allocation or initialisation: the weights are replaced below
-        theirs = nn.MultiheadAttention(C, H, dropout, bias=False, batch_first=True)
-    copies = [p.weight.unflatten(0, (-1, ours.head_dim)) for p in (ours.q_proj, ours.k_proj, ours.v_proj)]
-    rows = torch.cat([w.repeat_interleave(H // len(w), 0).flatten(0, 1) for w in copies])  # (3 · H · D, C)
-    theirs.load_state_dict({"in_proj_weight": rows, "out_proj.weight": ours.o_proj.weight}, assign=True)
+        theirs = nn.MultiheadAttention(C, H, dropout, bias, batch_first=True)
+    theirs.load_state_dict(tensors, assign=True)
     return theirs.eval()
 
 

@@ -90,6 +90,11 @@ class Version:
         right = {n + 1 for _, first, stop, _, _ in different for n in range(first, stop)}
         return right, {n + 1 for _, _, _, first, stop in different for n in range(first, stop)}
 
+    def path(self, file: str) -> str:
+        """Return the path of a file below attnviz/ as this version's code objects name it."""
+        path = ROOT / file
+        return str(path.with_name(f"{path.stem} ({self.name}).py") if self.files else path)
+
     def module(self, name: str) -> ModuleType:
         """Return a module of this version by its name below attnviz: "modules.attention". Its errors propagate."""
         with self._lock:
@@ -119,9 +124,8 @@ class Version:
 
     def _run(self, name: str) -> ModuleType:
         """Execute a file's source under this version's module and file name, for tracebacks and `inspect`."""
-        path = ROOT / _file(name)
-        shown = str(path.with_name(f"{path.stem} ({self.name}).py"))
-        return self.run_text(self.source(_file(name)), f"attnviz.{name} ({self.name})", shown)
+        file = _file(name)
+        return self.run_text(self.source(file), f"attnviz.{name} ({self.name})", self.path(file))
 
     def run_text(self, source: str, name: str, path: str) -> ModuleType:
         """Execute source text as a module whose imports of the project resolve to this version."""

@@ -35,7 +35,7 @@ SHOWN = [name for name, each in all_mistakes().items() if each.kind != "raises"]
 
 
 EACH_PICTURE = (  # NaN, a head, a mean of heads, another shape, columns
-    "fully_masked_row", "mask_after_softmax", "tiled_kv_heads", "loss_without_shift", "cache_sized_with_n_heads",
+    "fully_masked_row", "softmax_over_queries", "tiled_kv_heads", "loss_without_shift", "cache_sized_with_n_heads",
 )  # fmt: skip
 
 

@@ -63,14 +63,18 @@ def long_text(n: int) -> list[int]:
 
 
 @together("name", MISTAKES)
-def test_where_it_cannot_occur_there_is_a_reason(name):
-    reasons = {model: MISTAKES[name].cannot_occur(model_of(model).config) for model in list_checkpoints()}
-    assert {model for model, reason in reasons.items() if reason} == NOT_IN.get(name, set())
-    for model, reason in reasons.items():
-        if reason:
-            assert reason.endswith(".") and len(reason) > 30
-            with pytest.raises(CannotOccur, match=reason[:20]):
-                MISTAKES[name].symptom(model_of(model), IDS)
+def test_where_it_does_not_show_there_is_a_reason(name):
+    reasons = {}
+    for model in list_checkpoints():
+        try:
+            MISTAKES[name].symptom(model_of(model), IDS)
+        except CannotOccur as reason:
+            reasons[model] = str(reason)
+            assert MISTAKES[name].why_not(model_of(model).config) in str(reason)
+        else:
+            assert not MISTAKES[name].why_not(model_of(model).config)
+    assert reasons.keys() == NOT_IN.get(name, set())
+    assert all(reason.endswith(".") and len(reason) > 60 for reason in reasons.values())
 
 
 def shows_itself_as_its_record_says(name: str, found: Symptom, n: int) -> None:
@@ -78,6 +82,7 @@ def shows_itself_as_its_record_says(name: str, found: Symptom, n: int) -> None:
     kind = MISTAKES[name].kind
     known = found.right[:, :-1] if name == "loss_without_shift" else found.right  # the last has no next token
     assert np.isfinite(known).all() and found.sentence.endswith(".") and len(found.sentence) < 500
+    assert found.n_tokens == n and (n == 1 or found.effect == kind and not found.is_same)
     if kind == "raises":
         runs_with_one_token = name == "view_after_transpose" and n == 1
         assert bool(found.error) != runs_with_one_token and found.wrong is None
@@ -95,6 +100,10 @@ def shows_itself_as_its_record_says(name: str, found: Symptom, n: int) -> None:
 @pytest.mark.slow
 @together("name, model, n", [(*each, n) for n in (1, 2) for each in OF_EACH] + [(*each, LIMIT) for each in LONG])
 def test_in_the_shortest_and_longest_texts_it_shows_itself_as_its_record_says(name, model, n):
+    if (name, n) == ("mask_after_softmax", 1):
+        with pytest.raises(CannotOccur, match=r"in `attend`, did not run. A single token has one key, which is not m"):
+            symptom_of(name, model, n)
+        return
     shows_itself_as_its_record_says(name, symptom_of(name, model, n), n)
 
 
@@ -144,22 +153,23 @@ WITHOUT_A_DIFFERENCE = {  # the mistake occurs, and its number is the right one,
 @together("name", MISTAKES)
 def test_any_model_has_a_symptom_or_a_reason(name, own):
     model, mistake = Transformer.random(OWN[own], 3), MISTAKES[name]
-    if mistake.cannot_occur(model.config):
-        return
     for n in (1, 5):
-        found = mistake.symptom(model, list(range(n)))
+        try:
+            found = mistake.symptom(model, list(range(n)))
+        except CannotOccur as reason:
+            assert str(reason).endswith(".") and name not in WITHOUT_A_DIFFERENCE.get(own, ())
+            continue
         if mistake.kind == "nan":
             assert np.isnan(found.wrong).any() and found.expected == 0
-        if mistake.kind == "silent":
+        elif mistake.kind == "silent":
             assert np.isfinite(found.wrong).all() and np.isfinite(found.number)
-    if mistake.kind == "raises":
-        assert found.error
-        return
-    equal = name in WITHOUT_A_DIFFERENCE.get(own, ())
-    assert (abs(found.number - found.expected) < 1e-3) == equal, (
-        f"{found.number} instead of {found.expected} in 5 tokens: give a reason in cannot_occur, or say in the "
-        "sentence that the number stays, and add the mistake to WITHOUT_A_DIFFERENCE"
-    )
+        if n == 5:
+            assert not mistake.why_not(model.config), "a reason not to show, and it shows"
+            equal = name in WITHOUT_A_DIFFERENCE.get(own, ())
+            assert bool(found.error) or (abs(found.number - found.expected) < 1e-3) == equal, (
+                f"{found.number} instead of {found.expected} in 5 tokens: give a reason in why_not, or say in the "
+                "sentence that the number stays, and add the mistake to WITHOUT_A_DIFFERENCE"
+            )
 
 
 # ---- the metric, computed independently
@@ -351,11 +361,14 @@ def across_the_batch(model: str) -> float:
 
 
 def overflowing_rows(model: str) -> float:
+    """Find the growth between the first row of NaN and the first scaled score that overflows; count rows in float64."""
     found, c = trace_of(model), model_of(model).config
     q, k = found.q[0].astype(np.float64), np.repeat(found.k[0].astype(np.float64), c.n_heads // len(found.k[0]), 0)
     products = q @ k.transpose(0, 2, 1)
     decides = np.where(products.max(-1) > 0, products.max(-1), -np.where(found.allowed[0], products, -np.inf).max(-1))
-    return int((decides > decides.max() / (c.head_dim**0.5) ** 0.5).sum())
+    first, scaled = 65520 / decides.max(), 65520 * c.head_dim**0.5 / np.abs(products).max()
+    growth = (first * scaled) ** 0.5 if first < scaled else first * max(c.head_dim**0.25, 2)
+    return int((decides * growth > 65520).sum())
 
 
 def later_positions(model: str) -> float:
@@ -558,7 +571,7 @@ def test_a_large_negative_number_leaves_the_logits_of_a_left_padded_text():
     mask = (torch.arange(T + 3) >= 3)[None, None, None]
     with torch.inference_mode():
         a, b = (
-            run_padded(each.like(model_of("mha")), IDS, 3, mask) for each in (RIGHT, Version("large number", (change,)))
+            run_padded(each.like(model_of("mha")), IDS, mask) for each in (RIGHT, Version("large number", (change,)))
         )
     assert torch.equal(a.logits[:, 3:], b.logits[:, 3:]) and not torch.equal(a.logits[:, :3], b.logits[:, :3])
     assert torch.allclose(b.weights[0][0, :, :3], torch.tensor(1 / (T + 3)))

@@ -2,40 +2,33 @@
 
 import torch
 
-from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import CannotOccur, Mistake, Source, Symptom
 from attnviz.mistakes.runs import array, percent
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 from attnviz.modules.transformer import layer_input
+from attnviz.phrases import count
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     """Run layer 0 on a batch of the text and its reverse, without a mask or RoPE, which torch's layer lacks."""
     x = layer_input(model, [ids, ids[::-1]], 0)  # (2, T, C)
     attn = model.blocks[0].attn
-    layers = [each.module("mistakes.usage").torch_attention(attn) for each in (right, wrong)]
+    try:
+        layers = [each.module("mistakes.usage").torch_attention(attn) for each in (right, wrong)]
+    except ValueError as error:
+        raise CannotOccur(f"torch.nn.MultiheadAttention does not fit this model: {error}.") from None
     (_, a), (_, b) = (layer(x, x, x) for layer in layers)  # (2, T, T), and (T, 2, 2): T texts of 2 tokens
     own, other = b[:, 0, 0], b[:, 0, 1]  # (T,)
     sentence = (
-        f"A token of the text puts {percent(float(own.mean()))} of its weight on itself and "
-        f"{percent(float(other.mean()))} on "
-        f"the token at the same position of the other text, averaged over {len(ids)} positions and all heads."
+        f"Torch's layer with the weights of layer 0, without RoPE or a mask: a token puts "
+        f"{percent(float(own.mean()))} of its weight on itself and {percent(float(other.mean()))} on the token at the "
+        f"same position of the other text, averaged over {count(len(ids), 'position')} and all heads."
     )
     return Symptom(
         "Weights of layer 0, mean of all heads, within the text", array(a[0]), array(torch.diag(own)),
         "Mean weight on the other text", 0.0, float(other.mean()), sentence, layer=0,
     )  # fmt: skip
-
-
-def cannot_occur(config: ModelConfig) -> str:
-    if config.attention == "mla":
-        return "torch.nn.MultiheadAttention has no latent, so MLA's weights cannot be loaded into it."
-    if config.qkv_bias or config.o_bias:
-        return "The layer is built without biases, but this model has biases."
-    if config.n_heads * config.head_dim != config.d_model:
-        return "torch.nn.MultiheadAttention needs head_dim = d_model / n_heads, which this model does not have."
-    return ""
 
 
 MISTAKE = Mistake(
@@ -45,8 +38,8 @@ MISTAKE = Mistake(
     changes=(
         Change(
             "mistakes/usage.py",
-            right="theirs = nn.MultiheadAttention(C, H, dropout, bias=False, batch_first=True)",
-            wrong="theirs = nn.MultiheadAttention(C, H, dropout, bias=False)",
+            right="theirs = nn.MultiheadAttention(C, H, dropout, bias, batch_first=True)",
+            wrong="theirs = nn.MultiheadAttention(C, H, dropout, bias)",
         ),
     ),
     question="x has shape (2, T, C): two texts of T tokens, no mask. What does a token attend to in this version?",
@@ -82,5 +75,4 @@ def test_texts_of_a_batch_do_not_see_each_other():
     torch.testing.assert_close(layer(x, x, x)[0][0], before[0])
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
 )

@@ -20,7 +20,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     model(torch.tensor([ids]), cache=cache)
     live = sum(each.nbytes for each in cache)
     config = replace(model.config, sliding_window=None, full_layers=())  # the live cache holds every token
-    bits = 8 * model.embed.weight.element_size()
+    bits = 8 * next(each for one in cache for each in one.tensors).element_size()
     parts = [_cached(each, config, bits) for each in (right, wrong)]
     a, b = (np.array([[float(T * each.get(part, 0)) for part in parts[0]]], np.float32) for each in parts)
     counted = T * float(sum(parts[1].values()))
@@ -37,7 +37,7 @@ def _cached(version: Version, config: ModelConfig, bits: int) -> dict[str, Fract
     return version.module("cost.cached").cache_parts(own, 1, bits=bits)
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     return "MHA has as many KV heads as query heads, so both counts are equal." if config.attention == "mha" else ""
 
 
@@ -127,5 +127,5 @@ def test_the_formula_counts_what_the_live_cache_holds():
 """,
     ),
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

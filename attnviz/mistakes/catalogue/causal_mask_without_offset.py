@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
 from attnviz.mistakes.runs import Pass, decode, format_number, largest, maps
 from attnviz.mistakes.versions import Change, Version
@@ -29,12 +28,6 @@ def allowed_keys(one: Pass) -> int:
     """Count the keys that the last query of layer 0 may attend to."""
     allowed: Tensor | None = one.records[0].allowed
     return one.weights[0].shape[-1] if allowed is None else int(allowed[-1].sum())
-
-
-def cannot_occur(config: ModelConfig) -> str:
-    return (
-        "" if config.causal else "This model is not causal: it has no causal mask, and it does not decode with a cache."
-    )
 
 
 MISTAKE = Mistake(
@@ -92,5 +85,4 @@ def test_decoding_sees_what_one_pass_sees():
     torch.testing.assert_close(torch.cat(steps, dim=1), model(ids))
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
 )

@@ -37,7 +37,7 @@ def _run(version: Version, model: Transformer, ids: list[int], seed: int) -> Pas
         return run(version.like(model.with_attentions(attentions).eval()), ids)
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     return "AttnViz's MLA has no dropout on its attention weights." if config.attention == "mla" else ""
 
 
@@ -84,5 +84,5 @@ def test_evaluation_gives_the_same_twice():
     assert torch.equal(layer(x), layer(x))
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

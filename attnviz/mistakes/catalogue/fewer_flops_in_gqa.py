@@ -14,15 +14,14 @@ from attnviz.phrases import count
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     """Compare one row of counts, one column per number of KV heads: multiplications in the attention of one layer."""
-    c, T = model.config, len(ids)
+    c, T = replace(model.config, sliding_window=None, full_layers=()), len(ids)  # masked scores are computed too
     weights, D = run(model, ids).weights[0], c.head_dim
     live = 2 * D * weights.numel()  # D products for each score, and one for each of D entries of the output
 
     def counted(version: Version, n_kv_heads: int) -> int:
         """Count the multiplications of all pairs with the mixer of this version."""
-        own = version.module("config").ModelConfig.from_dict(
-            replace(c, n_kv_heads=n_kv_heads, attention=None).to_dict()
-        )
+        config = c if c.attention == "mla" else replace(c, n_kv_heads=n_kv_heads, attention=None)
+        own = version.module("config").ModelConfig.from_dict(config.to_dict())
         return T * T * int(own.mixer.flops_per_pair().value) // 2
 
     a, b = (np.array([[counted(each, n) for n in divisors(c.n_heads)]], np.float32) for each in (right, wrong))
@@ -37,7 +36,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     )  # fmt: skip
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     if config.attention == "mla":
         return "MLA has no KV heads: its multiplications depend on the width of its latent."
     return "MHA has as many KV heads as query heads, so both counts are equal." if config.attention == "mha" else ""
@@ -84,5 +83,5 @@ def test_the_count_is_what_torch_counts():
     assert counter.get_total_flops() == uncached_cost(model.config, 7).value
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

@@ -2,41 +2,39 @@
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import is_token, maps, run_padded
+from attnviz.mistakes.runs import N_PADDING, is_token, maps, run_padded
 from attnviz.mistakes.usage import padding_mask
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 from attnviz.phrases import count
 
-N_PADDING = 3
-
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    mask = padding_mask(is_token(N_PADDING, len(ids)))
-    a, b = (run_padded(each.like(model), ids, N_PADDING, mask) for each in (right, wrong))
-    rows = int(b.weights[0].isnan().any(-1).sum())
+    mask = padding_mask(is_token(len(ids)))
+    a, b = (run_padded(each.like(model), ids, mask) for each in (right, wrong))
+    is_nan = b.weights[0][0].isnan().any(-1)  # (H, T)
+    rows = int(is_nan[:, :N_PADDING].sum())
     before, after = (int(each.logits[0, N_PADDING:].isnan().any(-1).sum()) for each in (a, b))
     sentence = (
-        f"In layer 0, {rows} rows are NaN: {N_PADDING} padding rows in each of {count(model.config.n_heads, 'head')}. "
-        f"After {count(model.config.n_layers, 'layer')}, the logits of {after} of "
-        f"{count(len(ids), 'text token')} are NaN."
+        f"In layer 0, {rows} of the {N_PADDING * len(is_nan)} rows of padding are NaN and {int(is_nan.sum()) - rows} "
+        f"rows of the text, in {count(len(is_nan), 'head')}. After {count(model.config.n_layers, 'layer')}, the logits "
+        f"of {after} of {count(len(ids), 'text token')} are NaN."
     )
     return Symptom(
         **maps(a, b), measure="Text tokens whose logits are NaN", expected=before, number=after, sentence=sentence,
-        n_padding=N_PADDING,
     )  # fmt: skip
 
 
-def cannot_occur(config: ModelConfig) -> str:
-    if config.causal:
-        return ""
-    return "This model is not causal: its padding queries attend to the text, so no row is fully masked."
+def why_not(config: ModelConfig) -> str:
+    shows = config.causal or config.sliding_window is not None
+    return "" if shows else "This model is not causal: a query of the padding attends to the text after it."
 
 
 MISTAKE = Mistake(
     title="A fully masked row",
     subject="mask",
     kind="nan",
+    n_padding=N_PADDING,
     changes=(
         Change(
             "modules/attention.py",
@@ -84,5 +82,5 @@ def test_a_query_that_sees_nothing_gets_zeros():
     assert (attend(q, k, v, mask).output[:, :, 2] == 0).all()
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

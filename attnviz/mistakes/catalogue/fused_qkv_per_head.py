@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import CannotOccur, Mistake, Source, Symptom
 from attnviz.mistakes.runs import loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import GroupedQueryAttention, Transformer
@@ -12,6 +12,8 @@ from attnviz.modules.parts import with_own_parts
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    if model.config.attention == "mla":
+        raise CannotOccur("MLA has no fused projection to q, k and v: keys and values are computed from a latent.")
     a, b = (run(_fused(each, model), ids) for each in (right, wrong))
     return Symptom(**maps(a, b), **loss_metric(a.logits, b.logits, ids)._asdict())
 
@@ -45,9 +47,7 @@ def _rows(linear: nn.Linear) -> Tensor:
     return linear.weight.T if linear.bias is None else torch.cat((linear.weight.T, linear.bias[None]))
 
 
-def cannot_occur(config: ModelConfig) -> str:
-    if config.attention == "mla":
-        return "MLA has no fused projection to q, k and v: keys and values are computed from a latent."
+def why_not(config: ModelConfig) -> str:
     return "With one KV head both layouts are the same: all of q, then k, then v." if config.n_kv_heads == 1 else ""
 
 
@@ -109,5 +109,5 @@ def test_fused_rows_are_laid_out_per_matrix():
         torch.testing.assert_close(ours, F.linear(x, weight).view(1, 7, 3, 4).transpose(1, 2))
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

@@ -18,7 +18,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         other.load_state_dict(model.state_dict(), assign=True)
     except RuntimeError as error:
         message = raised(error)
-    built = other.blocks[0].attn.n_kv_heads
+    built = getattr(other.blocks[0].attn, "n_kv_heads", c.n_kv_heads)  # MLA's has none
     return Symptom(
         **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None, measure="KV heads built",
         expected=c.n_kv_heads, number=built, error=message,
@@ -27,7 +27,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     )  # fmt: skip
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     if config.attention == "mla":
         return "MLA has no KV heads to count: its cache holds a latent."
     if config.n_kv_heads == config.group_size:
@@ -75,5 +75,5 @@ def test_the_number_counts_kv_heads():
     assert layer.k_proj.weight.shape == (4 * 6, 48)  # head_dim 6
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

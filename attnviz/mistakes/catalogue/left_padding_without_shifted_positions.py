@@ -3,66 +3,77 @@
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import format_number, is_token, largest, maps, run, run_padded
+from attnviz.mistakes.runs import (
+    N_PADDING,
+    Pass,
+    format_number,
+    is_rounding,
+    is_token,
+    largest,
+    maps,
+    run,
+    run_padded,
+    with_positions,
+)
 from attnviz.mistakes.usage import padding_mask, sinusoids
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
-from attnviz.modules.parts import with_own_parts
-
-N_PADDING = 3
-
-
-class WithPositions(nn.Module):
-    """A token embedding with sinusoidal encodings of the given positions (1, T) added."""
-
-    def __init__(self, weight: Tensor, positions: Tensor) -> None:
-        super().__init__()
-        self.weight, self.positions = weight, positions
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Map ids (1, T) to (1, T, C)."""
-        return self.weight[ids] + sinusoids(self.positions, self.weight.shape[1])
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """Run the model with sinusoids instead of RoPE, without and with padding, and the unchanged model with padding."""
-    T, tokens = len(ids), is_token(N_PADDING, len(ids))
+    """Run the text without and with padding, with absolute positions: the model's learned ones, or else sinusoids."""
     plain = model.with_config(replace(model.config, n_sinks=0))  # else the padding would become the sink tokens
-    alone, padded = run(plain, ids), run_padded(plain, ids, N_PADDING, padding_mask(tokens))
-    relative = largest(padded.logits[:, N_PADDING:] - alone.logits)
-    absolute = plain.with_config(replace(plain.config, position="none"))
-    expected = run(_with_positions(absolute, torch.arange(T)[None]), ids)
+    learned = model.config.position == "learned"
+    absolute = plain if learned else plain.with_config(replace(plain.config, position="none"))
+
+    def vectors(positions: Tensor) -> Tensor:
+        return model.embed.positions[positions] if learned else sinusoids(positions, model.config.d_model)
+
+    tokens = is_token(len(ids))
+    alone = run(with_positions(absolute, vectors(torch.arange(len(ids))[None])), ids)
     a, b = (
-        run_padded(
-            _with_positions(absolute, each.module("mistakes.usage").token_positions(tokens)), ids, N_PADDING,
-            padding_mask(tokens),
-        )
+        run_padded(absolute, ids, padding_mask(tokens), vectors(each.module("mistakes.usage").token_positions(tokens)))
         for each in (right, wrong)
-    )  # fmt: skip
-    before, after = (largest(each.logits[:, N_PADDING:] - expected.logits) for each in (a, b))
-    kind = "With RoPE, where only distances matter," if model.config.rotary_dim else "Without positions,"
+    )
+    before, after = (_moved(each, alone) for each in (a, b))
+    which = "the model's learned ones" if learned else "sinusoids, for which these weights were not trained"
+    sentence = (
+        f"With absolute positions ({which}), {N_PADDING} padding tokens change the text's logits by up to "
+        f"{format_number(after)} if positions are counted from the padding, and by up to {format_number(before)} if "
+        f"they are counted from the text. {'' if learned else _relative(plain, ids)}"
+    )
     return Symptom(
         **maps(a, b), measure="Largest change of a text logit by padding, absolute positions", expected=before,
-        number=after, n_padding=N_PADDING,
-        sentence=f"{kind} {N_PADDING} padding tokens change the text's logits by up to {format_number(relative)}, "
-        "which is rounding. With absolute positions (sinusoids, for which these weights were not trained) they change "
-        f"by up to {format_number(after)}; with shifted positions by up to {format_number(before)}.",
+        number=after, sentence=sentence.strip(),
     )  # fmt: skip
 
 
-def _with_positions(model: Transformer, positions: Tensor) -> Transformer:
-    other = with_own_parts(model)
-    other.embed = WithPositions(model.embed.weight, positions)
-    return other
+def _moved(padded: Pass, alone: Pass) -> float:
+    return largest(padded.logits[:, N_PADDING:] - alone.logits)
+
+
+def _relative(model: Transformer, ids: list[int]) -> str:
+    """Say how much padding moves the logits of a model without absolute positions."""
+    alone, padded = run(model, ids), run_padded(model, ids, padding_mask(is_token(len(ids))))
+    moved, T = _moved(padded, alone), len(ids)
+    kind = "RoPE" if model.config.rotary_dim else "no positions"
+    sentence = f"With {kind} they change by up to {format_number(moved)}"
+    if is_rounding(moved, alone.logits):
+        return f"{sentence}, which is rounding."
+    short, long = model.rope(T), model.rope(T + N_PADDING)
+    if short and long and not torch.equal(short.frequencies, long.frequencies):
+        return f"{sentence}: this model's frequencies depend on the number of tokens."
+    return f"{sentence}."
 
 
 MISTAKE = Mistake(
     title="Left padding without shifted positions",
     subject="rope",
     kind="silent",
+    n_padding=N_PADDING,
     changes=(
         Change(
             "mistakes/usage.py",

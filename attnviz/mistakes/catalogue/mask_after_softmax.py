@@ -20,7 +20,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     )  # fmt: skip
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     masked = config.causal or config.sliding_window is not None
     return "" if masked else "Nothing is masked here: this model is not causal and has no sliding window."
 
@@ -69,5 +69,5 @@ def test_rows_sum_to_one_under_a_mask():
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 7))
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

@@ -1,5 +1,7 @@
 """forward() accepts a mask but does not use it."""
 
+from torch import Tensor
+
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import leak, leak_sentence, maps, percent, run
@@ -9,19 +11,27 @@ from attnviz.modules import Transformer
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
-    future = float(b.weights[0].triu(1).sum() / b.weights[0].sum())
+    allowed, c = a.records[0].allowed, model.config
+    before, after = (_share_on_masked(each.weights[0], allowed) for each in (a, b))
     sentence = "A single token has no later token to attend to: both versions compute the same."
     if len(ids) > 1:
-        sentence = f"{percent(future)} of the weight in layer 0 is on later tokens. "
-        sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
+        which = "on later tokens" if c.causal and c.window_of(0) is None else "on masked keys"
+        sentence = f"{percent(after)} of the weight in layer 0 is {which}."
+        if c.causal:
+            sentence += " " + leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
     return Symptom(
-        **maps(a, b), measure="Share of the weight on later tokens, layer 0",
-        expected=float(a.weights[0].triu(1).sum() / a.weights[0].sum()), number=future, sentence=sentence,
+        **maps(a, b), measure="Share of the weight on masked keys, layer 0", expected=before, number=after,
+        sentence=sentence,
     )  # fmt: skip
 
 
-def cannot_occur(config: ModelConfig) -> str:
-    return "" if config.causal else "This model is not causal: without padding it has no mask to forget."
+def _share_on_masked(weights: Tensor, allowed: Tensor | None) -> float:
+    return 0.0 if allowed is None else float((weights * ~allowed).sum() / weights.sum())
+
+
+def why_not(config: ModelConfig) -> str:
+    masked = config.causal or config.sliding_window is not None
+    return "" if masked else "This model is not causal and has no window: without padding it has no mask to forget."
 
 
 MISTAKE = Mistake(
@@ -88,5 +98,5 @@ def test_the_mask_is_used():
 """,
     ),
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

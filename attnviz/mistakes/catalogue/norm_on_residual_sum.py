@@ -1,5 +1,6 @@
 """The norm is applied to the residual sum (post-norm), but the weights were trained with pre-norm."""
 
+from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
 from attnviz.mistakes.runs import loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
@@ -9,6 +10,12 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     return Symptom(**maps(a, b), **loss_metric(a.logits, b.logits, ids)._asdict())
+
+
+def why_not(config: ModelConfig) -> str:
+    if config.norms_per_layer == 2:
+        return ""
+    return "This model's blocks have sandwich norms, `SandwichBlock.forward`: one before and one after each sublayer."
 
 
 MISTAKE = Mistake(
@@ -64,4 +71,5 @@ def test_the_residual_stream_is_not_normed():
     torch.testing.assert_close(block(x, causal=True), after + block.ffn(block.ffn_norm(after)))
 """,
     compare=compare,
+    why_not=why_not,
 )

@@ -1,17 +1,15 @@
 """The padding mask masks rows, which are queries, instead of columns, which are keys."""
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import is_token, loss_metric, maps, percent, run_padded
+from attnviz.mistakes.runs import N_PADDING, is_token, loss_metric, maps, percent, run_padded
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
-N_PADDING = 3
-
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    tokens = is_token(N_PADDING, len(ids))
+    tokens = is_token(len(ids))
     masks = [each.module("mistakes.usage").padding_mask(tokens) for each in (right, wrong)]
-    a, b = (run_padded(model, ids, N_PADDING, mask) for mask in masks)
+    a, b = (run_padded(model, ids, mask) for mask in masks)
     before, after = (
         float(each.weights[0][0, :, N_PADDING:, :N_PADDING].sum(-1).mean()) for each in (a, b)
     )  # weight of the text's queries on padding keys
@@ -19,7 +17,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     sentence = f"In layer 0, the text's queries put {percent(after)} of their weight on {N_PADDING} padding tokens. "
     return Symptom(
         **maps(a, b), measure="Share of the text's weight on padding, layer 0", expected=before, number=after,
-        sentence=sentence + metric.sentence, n_padding=N_PADDING,
+        sentence=sentence + metric.sentence,
     )  # fmt: skip
 
 
@@ -27,6 +25,7 @@ MISTAKE = Mistake(
     title="A padding mask along the query axis",
     subject="mask",
     kind="silent",
+    n_padding=N_PADDING,
     changes=(
         Change(
             "mistakes/usage.py",

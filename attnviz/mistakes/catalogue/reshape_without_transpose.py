@@ -20,7 +20,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     )
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     return "" if config.n_heads > 1 else "With one head both orders are the same."
 
 
@@ -85,5 +85,5 @@ def test_reordered_tokens_give_reordered_outputs():
 """,
     ),
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

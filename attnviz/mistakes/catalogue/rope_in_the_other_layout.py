@@ -4,7 +4,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import format_number, largest, loss_metric, maps, run
+from attnviz.mistakes.runs import format_number, is_rounding, largest, loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import AttentionRecord, Transformer
 
@@ -19,7 +19,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         if len(ids) > 1
         else ""
     )
-    sentence += f"a token's score with itself changes by at most {format_number(itself)}, which is rounding. "
+    rounding = ", which is rounding" if is_rounding(itself, scores(a.records[0])) else ""
+    sentence += f"a token's score with itself changes by at most {format_number(itself)}{rounding}. "
     sentence += loss_metric(a.logits, b.logits, ids).sentence
     return Symptom(
         **maps(a, b), measure="Largest change of a score with an earlier token, layer 0", expected=0.0, number=other,
@@ -33,7 +34,7 @@ def scores(record: AttentionRecord) -> Tensor:
     return (q @ record.k[0][:, None].mT).flatten(0, 1) * record.scale
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     if not config.rotary_dim:
         return "This model has no RoPE."
     if config.rope_layout != "half":
@@ -93,5 +94,5 @@ def test_dimension_i_is_paired_with_i_plus_half():
     torch.testing.assert_close(apply_rope(x, torch.arange(7), rope_frequencies(6)), expected)
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

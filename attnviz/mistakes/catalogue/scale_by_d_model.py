@@ -12,7 +12,12 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     before, after = (float(torch.special.entr(each.weights[0]).sum(-1).mean()) for each in (a, b))
-    sentence = f"The mean row entropy in layer 0 {changes(before, after)} nats; uniform weights have the highest."
+    c = model.config
+    width = c.d_model if c.attention == "mla" else c.n_heads * c.head_dim
+    sentence = (
+        f"Divided by √{width} instead of {c.scale_text}, the scores give weights whose mean row entropy in layer 0 "
+        f"{changes(before, after)} nats; uniform weights have the highest."
+    )
     if len(ids) == 1:
         sentence = (
             f"A single token has one key, with weight 1 at any scale: the entropy is {format_number(after)} in both."
@@ -23,9 +28,13 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     )  # fmt: skip
 
 
-def cannot_occur(config: ModelConfig) -> str:
-    width = config.d_model if config.attention == "mla" else config.n_heads * config.head_dim
-    return "" if width != config.head_dim else "With one head, √d_model is √head_dim: both scales are the same."
+def why_not(config: ModelConfig) -> str:
+    if config.attention == "mla":
+        same = config.d_model == config.head_dim
+        return "d_model is N + P, the width of a query, so both scales are the same." if same else ""
+    if config.attention_scale is not None:
+        return f"This model gives a scale of its own, 1 / {config.scale_text}, so the default is not computed."
+    return "With one head, H · D is head_dim: both scales are the same." if config.n_heads == 1 else ""
 
 
 MISTAKE = Mistake(
@@ -94,6 +103,15 @@ def test_scores_are_scaled_by_the_width_of_a_query():
     torch.testing.assert_close(seen["weights"], expected)
 """,
     ),
+    wide_words=Words(
+        title="Scaled by √(n_heads · head_dim)",
+        what="A score is a sum of head_dim products. For independent entries with mean 0 and variance 1, its standard "
+        "deviation is √head_dim, and dividing by √head_dim brings it back to 1. Divided by √(n_heads · head_dim), the "
+        "width of all heads together, scores are √n_heads times too small, and a softmax of smaller scores is closer "
+        "to uniform. In most models that width is d_model; in this one it is not.",
+        interview="“Why √head_dim, and what happens with the width of all heads instead?” State the variance of q·k, "
+        "and that the error grows with the number of heads.",
+    ),
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

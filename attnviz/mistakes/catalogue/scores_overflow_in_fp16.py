@@ -4,39 +4,47 @@ import torch
 from torch import Tensor
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import format_number, head_map, run
+from attnviz.mistakes.mistake import CannotOccur, Mistake, Source, Symptom
+from attnviz.mistakes.runs import array, head_map, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 from attnviz.phrases import count
 
-LARGEST = float(torch.finfo(torch.float16).max)  # 65,504
+INFINITE = 65520.0  # from here on, a number is stored in float16 as ∞: half a step beyond its largest, 65,504
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """Run layer 0 in float16, with q and k enlarged until q·k overflows but q·k · scale does not."""
-    record = run(model, ids).records[0]
-    products = (record.q.unflatten(1, (record.k.shape[1], -1)) @ record.k[:, :, None].mT).flatten(1, 2)  # (1, H, T, S)
-    largest = float(_deciding(products, record.allowed).max())
-    factor = (
-        LARGEST * record.scale**-0.5 / largest
-    ) ** 0.5  # q·k exceeds the limit by the factor by which q·k · scale stays below it
-    q, k, v = (record.q * factor).half(), (record.k * factor).half(), record.v.half()
+    """Run layer 0 in float16, with q and k enlarged until a row becomes NaN."""
+    record, softcap = run(model, ids).records[0], model.config.attention_softcap
+    products = _products(record.q, record.k)
+    largest, deciding = float(products.abs().max()), float(_deciding(products, record.allowed).max())
+    if not deciding:
+        raise CannotOccur("All q·k of layer 0 are 0 on this text: they do not overflow, however large q and k are.")
+    growth = _growth(INFINITE / deciding, INFINITE / (largest * record.scale), record.scale)
+    q, k, v = (record.q * growth**0.5).half(), (record.k * growth**0.5).half(), record.v.half()
     a, b = (
-        each.module("modules.attention").attend(q, k, v, record.allowed, scale=record.scale).weights
+        each.module("modules.attention").attend(q, k, v, record.allowed, scale=record.scale, softcap=softcap).weights
         for each in (right, wrong)
     )
+    scaled, plain = (int(_products(each, k).isinf().sum()) for each in (q * record.scale, q))
     before, after = (int(each.isnan().any(-1).sum()) for each in (a, b))
-    head = int(b.isnan().flatten(2).sum(-1)[0].argmax())
+    capped = f" The soft cap turns ∞ into {softcap:g}." if softcap and plain and not after else ""
     sentence = (
-        f"In layer 0, q·k would have to be {format_number(LARGEST / largest)} times larger to overflow on this text. "
-        f"With q and k each {format_number(factor)} times larger, q·k overflows to ∞, but q·k · scale "
-        f"does not: {count(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} if q is scaled first."
+        f"In layer 0, q·k would have to be {_times(INFINITE / largest)} times larger for the first product to "
+        f"overflow on this text. With q·k {_times(growth)} times larger, {plain:,} of {products.numel():,} "
+        f"products are stored as ±∞ and {count(after, 'row')} of {b[..., 0].numel():,} are NaN; with q scaled first, "
+        f"{scaled:,} and {before}.{capped}"
     )
-    shown = head_map(a[0, head], 0, head) | {"wrong": head_map(b[0, head], 0, head)["right"]}
+    head = int(b.isnan().flatten(2).sum(-1)[0].argmax())
+    shown = head_map(a[0, head], 0, head) | {"wrong": array(b[0, head])}
     return Symptom(
         **shown, measure="Rows of layer 0 that are NaN", expected=before, number=after, sentence=sentence
     )  # fmt: skip
+
+
+def _products(q: Tensor, k: Tensor) -> Tensor:
+    """Compute q·k for q (1, H, T, D) and k (1, K, S, D), masked or not, in their precision: (1, H, T, S)."""
+    return torch.einsum("bkgtd,bksd->bkgts", q.unflatten(1, (k.shape[1], -1)), k).flatten(1, 2)
 
 
 def _deciding(products: Tensor, allowed: Tensor | None) -> Tensor:
@@ -47,7 +55,17 @@ def _deciding(products: Tensor, allowed: Tensor | None) -> Tensor:
     return torch.where(top > 0, top, -open_.amax(-1))
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def _growth(first_nan: float, first_scaled: float, scale: float) -> float:
+    """Return by how much q·k grows: between the first row that is NaN and the first scaled score that overflows, if
+    they come in this order."""
+    return (first_nan * first_scaled) ** 0.5 if first_nan < first_scaled else first_nan * max(scale**-0.5, 2.0)
+
+
+def _times(factor: float) -> str:
+    return f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"
+
+
+def why_not(config: ModelConfig) -> str:
     return "With head_dim 1 the scale is 1." if config.head_dim == 1 else ""
 
 
@@ -78,9 +96,9 @@ MISTAKE = Mistake(
     ),
     answer=1,
     what="q·k is stored before it is multiplied by the scale, and a number too large for float16 is stored as ∞. "
-    "Softmax then computes ∞ − ∞, which is NaN. Scaling q first makes each stored product √head_dim times smaller. "
-    "bfloat16 has about the range of float32 and does not overflow here; fused kernels such as FlashAttention keep "
-    "scores in float32.",
+    "Where it is +∞, softmax computes ∞ − ∞, which is NaN; −∞ only gives a weight of 0. Scaling q "
+    "first makes each stored product √head_dim times smaller. bfloat16 has about the range of float32 and does not "
+    "overflow here; fused kernels such as FlashAttention keep scores in float32.",
     sources=(
         Source(
             "Micikevicius et al., Mixed Precision Training: what float16 cannot store",
@@ -105,5 +123,5 @@ def test_large_scores_stay_finite_in_half_precision():
     assert attend(q, q, q).output.isfinite().all()
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

@@ -1,5 +1,6 @@
 """SwiGLU's gate uses a sigmoid instead of SiLU, which makes it GLU."""
 
+from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
 from attnviz.mistakes.runs import loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
@@ -9,6 +10,14 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     return Symptom(**maps(a, b), **loss_metric(a.logits, b.logits, ids)._asdict())
+
+
+def why_not(config: ModelConfig) -> str:
+    return {
+        "swiglu": "",
+        "geglu": "This model's feed-forward networks are GeGLU: their gate is GELU, not SiLU.",
+        "gelu": "This model's feed-forward networks have no gate: their activation is GELU.",
+    }[config.ffn]
 
 
 MISTAKE = Mistake(
@@ -47,4 +56,5 @@ def test_the_gate_is_silu():
     torch.testing.assert_close(layer(x), expected)
 """,
     compare=compare,
+    why_not=why_not,
 )

@@ -15,7 +15,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     return Symptom(**maps(a, b), measure=metric.measure, expected=metric.expected, number=metric.number, sentence=text)
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     return {
         "gqa": "",
         "mha": "In MHA each query head has its own KV head: nothing is repeated, so no order can be wrong.",
@@ -74,5 +74,5 @@ def test_query_heads_read_kv_heads_in_order():
     torch.testing.assert_close(attend(q, k, v).output, expected)
 """,
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

@@ -31,7 +31,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     )  # fmt: skip
 
 
-def cannot_occur(config: ModelConfig) -> str:
+def why_not(config: ModelConfig) -> str:
     return "" if config.n_heads > 1 else "With one head the swapped axis has length 1, and no copy is needed."
 
 
@@ -87,5 +87,5 @@ def test_several_tokens_can_be_read_at_once():
 """,
     ),
     compare=compare,
-    cannot_occur=cannot_occur,
+    why_not=why_not,
 )

@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.compute import mistakes as compute_mistakes
 from attnviz.compute.view import View
 from attnviz.figures import mistakes as figures
+from attnviz.figures.drawing import escaped
 from attnviz.mistakes import Mistake, Symptom, all_mistakes
 from attnviz.mistakes.runs import format_number
 from attnviz.phrases import count, listed
@@ -20,9 +21,10 @@ SUBJECTS = {
     "heads": "Heads and shapes", "training": "Training and other layers",
 }  # fmt: skip
 EFFECTS = {
-    "raises": "The effect: an error", "nan": "The effect: NaN",
-    "silent": "The effect: silent. It runs without an error and without NaN, and its numbers are different",
+    "raises": "The effect: an error.", "nan": "The effect: NaN.",
+    "silent": "The effect: silent. It runs without an error and without NaN, and its numbers are different.",
 }  # fmt: skip
+NO_EFFECT = "No effect on this text: the changed code ran, and computed the same as the right one."
 ANSWERS = "answers to mistakes"  # session key, {id: answer}; not in links, which open an unanswered question
 FOUND = "lines of mistakes"  # session key, {id: index of the chosen line}; not in links either
 SKIPPED = -1
@@ -137,8 +139,8 @@ def question(view: View) -> None:
             st.code(diff, language="diff", wrap_lines=True)
     with st.container(key="mistake-answers"):
         _ask(mistake)
-        if mistake.id in _answers() and not compute_mistakes.reason(view):
-            st.markdown(f"{EFFECTS[mistake.kind]}.")
+        if mistake.id in _answers() and (found := compute_mistakes.outcome_of(view).symptom):
+            st.markdown(NO_EFFECT if found.is_same else EFFECTS[found.effect])
 
 
 def _find(mistake: Mistake, code: compute_mistakes.Excerpt) -> None:
@@ -234,10 +236,10 @@ def reveal(view: View) -> None:
 
 
 def _not_applicable(view: View, reason: str) -> None:
-    """Say why the mistake cannot occur in this model, and offer a checkpoint where it can."""
-    model = view.settings.model_name
-    st.info(f"**It cannot occur in {model}.** {reason}", icon=":material/block:")
-    if other := compute_mistakes.where_it_occurs(view.settings):
+    """Say why the mistake does not show in this model, and offer a checkpoint where it does."""
+    model = escaped(view.settings.model_name)
+    st.info(f"**It does not show in {model} on this text.** {reason}", icon=":material/block:")
+    if other := compute_mistakes.where_it_occurs(view):
         st.button(f"Run it with {MODEL_NAMES[other]}", key="run-elsewhere", on_click=_take_model, args=(other,))
 
 
@@ -247,9 +249,9 @@ def _take_model(model: str) -> None:
 
 
 def _run(view: View, symptom: Symptom) -> None:
-    n = view.first(compute_mistakes.MAX_TOKENS)
+    n = symptom.n_tokens
     where = f"the first {n} of {len(view.ids)} tokens" if n < len(view.ids) else count(n, "token")
-    st.markdown(f"## On your text: {where}, {view.settings.model_name}, {view.origin}")
+    st.markdown(f"## On your text: {where}, {escaped(view.settings.model_name)}, {view.origin}")
     left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
     left.metric(
         symptom.measure, format_number(symptom.number), f"right: {format_number(symptom.expected)}",
