@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnviz.analysis.roles import Share, keys_of, score
+from attnviz.analysis.roles import Share, first_key, keys_of, score
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,14 @@ def strongest_by_role(
 
 
 def strongest_pair(weights: np.ndarray, allowed: np.ndarray, pairs: Sequence[tuple[int, int]]) -> Found | None:
-    """Find the head, query and key of the largest weight on any of these pairs (query, key); None if all are masked."""
+    """Find the head, query and key of the largest weight on any of these pairs (query, key), except on the first token.
+
+    The first token is the attention sink of many heads, whatever it says. None if there is no other unmasked pair.
+    """
     at = np.zeros(weights.shape[2:], bool)
     for query, key in pairs:
         at[query, key] = True
+    at[:, first_key(allowed.any(0))] = False
     unmasked = at & allowed  # (L, T, T)
     if not unmasked.any():
         return None

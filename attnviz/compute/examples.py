@@ -1,33 +1,17 @@
-"""The head, query and key that a sidebar example selects in the current model, found in the trace."""
+"""The head, query and key that a sidebar example is about in the current model, found in the trace."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from attnviz.analysis.roles import keys_of
 from attnviz.analysis.search import Found, bracket_pairs, strongest_by_role, strongest_pair
 from attnviz.compute import models
-from attnviz.compute.view import View, drawable
+from attnviz.compute.view import View
 from attnviz.figures.head_captions import shown_by_pair, shown_by_role, shown_by_selected
-from attnviz.session.examples import BRACKETS, EXAMPLES, LOOK_FOR, NAMES, PRONOUN, example_of
+from attnviz.session.examples import BRACKETS, LOOK_FOR, NAMES, PRONOUN, example_of
 from attnviz.session.settings import Settings
 from attnviz.trace import Trace
-
-
-def chosen(settings: Settings, name: str) -> dict[str, object]:
-    """Return the settings that picking the example changes: its text, layer, head, query and key."""
-    view = View(settings, padded=True).but(text=EXAMPLES[name])
-    found = found_in(view) if drawable(view) else None
-    if found is None or not found.share.stands_out:
-        return {"text": EXAMPLES[name]}
-    return {"text": EXAMPLES[name], **place(view, found)}
-
-
-def place(view: View, found: Found) -> dict[str, object]:
-    """Return the found layer, head, query and key as settings; no key where it is the query's strongest anyway."""
-    at: dict[str, Any] = {"layer": found.layer, "head": found.head, "query": found.query, "key": -1}
-    return at if view.but(**at).key == found.key else at | {"key": found.key}
 
 
 def found_in(view: View) -> Found | None:
@@ -59,7 +43,7 @@ def sentence(view: View, found: Found) -> str:
     """Return one sentence, in Markdown, on what to look at."""
     look_for, n_heads = LOOK_FOR[str(example_of(view.settings.text))], len(view.heads)
     if look_for in (PRONOUN, BRACKETS):
-        what = {PRONOUN: "from “she” to a name before it", BRACKETS: "from a closing bracket to its opening one"}
+        what = {PRONOUN: "from “she” to a name before it, the first token aside", BRACKETS: "from a closing bracket to its opening one"}
         return shown_by_pair(found, view.labels, what[look_for], n_heads)
     selected = view.layer_and_head
     own = _found_in_head(view.settings, view.ids, view.n_padding, selected, look_for)

@@ -16,7 +16,11 @@ from attnviz.analysis import values
 from attnviz.analysis.groups import next_token_losses
 from attnviz.analysis.heads import HeadStatistics, first_token_weight, statistics
 from attnviz.analysis.rollout import reachable, rollout
+from attnviz.analysis.search import Found
+from attnviz.analysis.standing_out import strongest_of_layer
 from attnviz.analysis.values import Writes
+from attnviz.analysis.words import Words, words_of
+from attnviz.checkpoints import OpenError
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
@@ -89,6 +93,7 @@ class OnText:
     scores: list[tuple[analysis.Scores, list[analysis.Column | None]]] = field(default_factory=list)  # of one layer
     labels: list[list[str]] = field(default_factory=list)  # [layer][head]: the keys with most of its weight
     measures: list[np.ndarray] = field(default_factory=list)  # per layer, (MEASURES, H)
+    strongest: list[Found | None] = field(default_factory=list)  # per layer, the cell that stands out most
     lock: Any = field(default_factory=Lock, repr=False)
 
     def by_name(self) -> dict[str, np.ndarray]:
@@ -109,6 +114,7 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
     found, trace = _on_text(view.settings, view.ids, view.n_padding), view.trace
     if stopped:
         return found
+    words = words_in(view.settings, view.ids)
     with found.lock, suppress(queue.Interrupted):
         for layer in range(len(found.labels), view.config.n_layers):
             if on_layer and queue.rerun_requested():
@@ -118,6 +124,7 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
             columns = analysis.largest_columns(weights[0], allowed[0])
             first = first_token_weight(weights, allowed)
             found.scores.append((scores, columns))
+            found.strongest.append(strongest_of_layer(layer, weights[0], allowed[0], words))
             found.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
             found.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
             if on_layer:
@@ -125,10 +132,26 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
     return found
 
 
+def is_layerwise(view: View) -> bool:
+    """Check, without loading the model, whether it is so large that its layers are computed one by one."""
+    if view.config_problem:
+        return False
+    try:
+        return models.is_layerwise(view.config, len(view.ids))
+    except OpenError:  # no tokenizer
+        return False
+
+
 def draws_layerwise(view: View) -> bool:
     """Check whether the grid is drawn layer by layer: a large model with layers that are not cached yet."""
     layerwise = isinstance(view.trace, LayerwiseTrace)
     return layerwise and len(_on_text(view.settings, view.ids, view.n_padding).labels) < view.config.n_layers
+
+
+@models.cached_by_model(64)
+def words_in(settings: Settings, ids: tuple[int, ...]) -> Words:
+    """Return the words of these tokens."""
+    return words_of(models.tokenizer_of(settings.model).token_bytes(list(ids)))
 
 
 @models.cached_by_model(64)

@@ -330,7 +330,11 @@ def _whole(config: ModelConfig) -> bool:
 def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
     """Return the trace of these tokens under these settings, the first n_padding of them padding."""
     key = "trace", weights_key(settings), config_of(settings), ids, n_padding
-    config = config_of(settings)
-    if _whole(config) or trace_bytes(config, len(ids)) <= MAX_TRACE_BYTES:
-        return computed_once(key, lambda: trace(model_of(settings), ids, n_padding))
-    return computed_once(key, lambda: LayerwiseTrace(lambda: model_of(settings), ids, n_padding))
+    if is_layerwise(config_of(settings), len(ids)):
+        return computed_once(key, lambda: LayerwiseTrace(lambda: model_of(settings), ids, n_padding))
+    return computed_once(key, lambda: trace(model_of(settings), ids, n_padding))
+
+
+def is_layerwise(config: ModelConfig, n_tokens: int) -> bool:
+    """Check whether a trace of n_tokens is too large to hold all layers."""
+    return not _whole(config) and trace_bytes(config, n_tokens) > MAX_TRACE_BYTES

@@ -122,7 +122,7 @@ def run_on_weights(view: View, file: Path, task: str, tick: Tick | None = None) 
     config = models.config_of(Settings(model=checkpoint))
     n = min(len(view.ids), MAX_TOKENS)
     query, key = (place if 0 <= place < n else n - 1 for place in (s.query, s.key))
-    layer, head = min(s.layer, config.n_layers - 1), min(s.head, config.n_heads - 1)
+    layer, head = min(s.chosen_head[0], config.n_layers - 1), min(s.chosen_head[1], config.n_heads - 1)
     selected = layer, head, query, key, s.column, s.own_step
     return _look(file, task, stamp_of(file), checkpoint, view.ids[:n], tuple(view.labels[:n]), selected, tick)
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from attnviz.characters import Span, graphemes, whole
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.phrases import count
-from attnviz.session.settings import MAX_CHARACTERS, MAX_QUOTED_CHARS, Settings
+from attnviz.session.settings import MAX_CHARACTERS, MAX_QUOTED_CHARS, NOT_CHOSEN, Settings
 
 if TYPE_CHECKING:
+    from attnviz.analysis.search import Found
     from attnviz.compute.models import Read
     from attnviz.modules import Transformer
     from attnviz.text import Tokenizer
@@ -162,25 +163,56 @@ class View:
     @property
     def layer_and_head(self) -> tuple[int, int]:
         """The selected layer and head."""
-        return min(self.settings.layer, self.config.n_layers - 1), min(self.settings.head, self.config.n_heads - 1)
+        s, (layer, head) = self.settings, self.settings.chosen_head
+        if NOT_CHOSEN in (s.layer, s.head) and (found := self._standing_out):
+            layer, head = (found.layer if s.layer < 0 else layer), (found.head if s.head < 0 else head)
+        return min(layer, self.config.n_layers - 1), min(head, self.config.n_heads - 1)
 
     @property
     def query(self) -> int:
-        """The selected query; by default at three quarters of the text, with many keys allowed and some masked."""
+        """The selected query; by default that which stands out, else the last.
+
+        In links made before this was computed, one at three quarters of the text, with many keys allowed.
+        """
         query, n = self.settings.query, len(self.ids)
-        return query if 0 <= query < n else 3 * n // 4
+        if 0 <= query < n:
+            return query
+        if self.settings.selection != "auto" or not drawable(self):
+            return 3 * n // 4
+        found = self._standing_out
+        return found.query if found else _look_here().words_of(self).last
 
     @property
     def key(self) -> int:
-        """The selected key; by default the query's strongest."""
+        """The selected key; by default the query's strongest, or that which an example is about."""
         key, (layer, head) = self.settings.key, self.layer_and_head
-        return key if 0 <= key < len(self.ids) else int(self.trace.weights[layer, head, self.query].argmax())
+        if 0 <= key < len(self.ids):
+            return key
+        found, query = self._standing_out, self.query
+        if found and self.settings.query < 0 and (layer, head, query) == (found.layer, found.head, found.query):
+            return found.key
+        return self.strongest_key
+
+    @property
+    def strongest_key(self) -> int:
+        """The selected query's strongest key in the selected head."""
+        return int(self.trace.weights[(*self.layer_and_head, self.query)].argmax())
+
+    @property
+    def _standing_out(self) -> Found | None:
+        """The cell that stands out, where it decides what nobody chose."""
+        if self.settings.selection != "auto" or not drawable(self):
+            return None
+        found = _look_here().found_in(self)
+        return found if found and found.share.stands_out else None
 
     def link_notices(self, asked: Mapping[str, str]) -> list[str]:
         """Return one sentence per layer, head, query, key or pair of a link that is out of range for model and text.
 
         asked: {name: value as written in the link}.
         """
+        if not asked:
+            return []  # without a search for what stands out
         (layer, head), n_tokens, n_pairs = self.layer_and_head, len(self.ids), self.config.rotary_dim // 2
         pair = "the pair that adds most among those whose rotation can be seen is selected"
         if self.settings.pair >= 0:
@@ -247,6 +279,13 @@ def always(view: View) -> bool:
 def head_name(name: str) -> str:
     """Format the head "1.5" of a link as shown on a page: "L1 H5"."""
     return "L{} H{}".format(*name.split("."))
+
+
+def _look_here() -> ModuleType:
+    """Import attnviz.compute.look_here when it is needed, as it imports this module."""
+    from attnviz.compute import look_here
+
+    return look_here
 
 
 def _models() -> ModuleType:

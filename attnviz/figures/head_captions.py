@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnviz.analysis.roles import ABOVE_CHANCE, LOCAL
+from attnviz.analysis.standing_out import DUPLICATE, INDUCTION
 from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.numbers import DIGITS, printed, rounded
@@ -275,6 +277,45 @@ def shown_by_pair(found: Found, labels: Sequence[str], what: str, n_heads: int) 
     return (
         f"**Look at layer {found.layer}, head {found.head}**: of {heads}, it has the largest weight {what}, "
         f"{_by_chance(found)}. {_gives(found, labels)}."
+    )
+
+
+HOW_IT_IS_FOUND = (
+    "The search covers the strongest key of each query in each head, except the first token, the query’s own word and "
+    "the words next to it. The weight expected from the position is the largest of three: the same weight for all "
+    f"keys; the mean weight that other queries give this key; and, up to {LOCAL - 1} tokens away, this head’s mean "
+    f"weight at that distance. A weight w stands out if it is {ABOVE_CHANCE} above the expected one. Of these, the "
+    "one with the largest w · log(w / expected) is shown: of tokens with letters, digits or pictures, if there is one; "
+    "else of parts of such characters; else of punctuation and spaces."
+)
+RELATIONS = {  # of the key to the query, to follow "key 7 “found”"
+    INDUCTION: "which followed an earlier {query}",
+    DUPLICATE: "an earlier occurrence of the same token",
+}
+
+
+def shown_by_position(found: Found, labels: Sequence[str], relation: str, n_heads: int) -> str:
+    """Point to the cell that stands out, in markdown. relation: one of RELATIONS, or ""."""
+    away = abs(found.query - found.key)
+    far = f"{count(away, 'token')} {'back' if found.key < found.query else 'ahead'}"
+    clause = RELATIONS.get(relation, far).format(query=quoted(shortened(labels[found.query], LONGEST_TOKEN)))
+    return (
+        f"**Look at layer {found.layer}, head {found.head}**: of {count(n_heads, 'head')}, its map has the weight that "
+        f"stands out most. {_gives(found, labels)}, {clause}; from its position, {found.share.chance:.2f} is expected."
+    )
+
+
+def none_stands_out(found: Found | None, n_heads: int) -> str:
+    """State that no cell stands out, in markdown. found: the one that comes closest; None if none was eligible."""
+    heads = count(n_heads, "head")
+    if found is None:
+        return (
+            f"**No head stands out** on this text: in {heads}, each query gives most of its weight to the first token, "
+            "to its own word or to a word next to it."
+        )
+    return (
+        f"**No head stands out** on this text: of {heads}, the largest weight above what is expected from its position "
+        f"is {found.share.weight:.2f} ({found.share.chance:.2f} expected)."
     )
 
 

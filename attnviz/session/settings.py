@@ -24,6 +24,11 @@ from attnviz.session.pages import TABS, TABS_BEFORE, Page
 MAX_CHARACTERS = 20_000
 MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB
 SELECTION = ("layer", "head", "query", "key", "pair")  # their ranges depend on the model and the text
+NOT_CHOSEN = -1  # of a layer, head, query or key
+NOBODY_CHOSE = {"selection": "auto", **dict.fromkeys(("layer", "head", "query", "key"), NOT_CHOSEN)}
+NEW_TEXT = ("text", "model")  # a change of these makes positions and heads others
+HOW_IT_RUNS = ("rope", "theta", "causal", "window", "n_sinks", "padding")
+FIRST_HEAD = 1, 3  # layer and head where nothing else decides: an induction head of most checkpoints
 MAX_QUOTED_CHARS = 40  # of a link's value in a notice
 MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
 MODEL_NAMES = {**SHIPPED, "own": "My own settings"}
@@ -184,10 +189,14 @@ class Settings:
     n_sinks: int = _setting(0, Number(0, 16))  # attention-sink tokens, visible outside the window
     # the selection
     tab: str = _setting("", Choice(("", *TABS)))  # the open tab of a page; "": its first
-    layer: int = _setting(1, Number(0, MAX_LAYERS - 1))  # an induction head of most checkpoints
-    head: int = _setting(3, Number(0, MAX_HEADS - 1))
-    query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
-    key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the query's strongest key
+    # What decides where nobody chose. "auto": what stands out on the text; "kept": this was selected before the mask or
+    # the position settings changed, and stays until the text does; "", as in links made before the others: FIRST_HEAD
+    # and the query at three quarters of the text.
+    selection: str = _setting("", Choice(("", "auto", "kept")))
+    layer: int = _setting(NOT_CHOSEN, Number(0, MAX_LAYERS - 1))
+    head: int = _setting(NOT_CHOSEN, Number(0, MAX_HEADS - 1))
+    query: int = _setting(NOT_CHOSEN, Number(-1, 511))  # a position in the text
+    key: int = _setting(NOT_CHOSEN, Number(-1, 511))  # a position in the text; -1: the query's strongest key
     pair: int = _setting(-1, Number(-1, 511))  # of dimensions that RoPE rotates; -1: one that adds much to the score
     fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions that partial RoPE rotates
     factor: float = _setting(2.0, Number(1, 32, whole=False))  # extended context ÷ training context
@@ -284,6 +293,17 @@ class Settings:
                 qk_nope_head_dim=head_dim, qk_rope_head_dim=self.qk_rope_head_dim, v_head_dim=head_dim,
             )  # fmt: skip
         return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, head_dim, qkv_bias=self.qkv_bias)
+
+    @property
+    def nobody_chose(self) -> bool:
+        """Check whether layer, head and query are all what stands out on the text."""
+        return all(getattr(self, name) == NOBODY_CHOSE[name] for name in ("selection", "layer", "head", "query"))
+
+    @property
+    def chosen_head(self) -> tuple[int, int]:
+        """The chosen layer and head, or those of FIRST_HEAD; the model may have fewer."""
+        layer, head = FIRST_HEAD
+        return (layer if self.layer < 0 else self.layer), (head if self.head < 0 else self.head)
 
     @property
     def opened(self) -> bool:

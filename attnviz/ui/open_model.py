@@ -10,6 +10,7 @@ from attnviz.compute.view import View, always
 from attnviz.config import ConfigError
 from attnviz.figures.drawing import escaped
 from attnviz.session import opening as allowed
+from attnviz.session.settings import NOBODY_CHOSE
 from attnviz.ui import state
 
 FIELD, PICKED, MESSAGE = "open-model-name", "open-model-picked", "open-model-message"
@@ -78,7 +79,7 @@ def _show(name: str) -> None:
     opening.check(name)
     allowed.remember(name)
     st.session_state[OPEN] = False
-    state.change(model=name, layer=0, head=0)
+    state.change(model=name, **NOBODY_CHOSE)
 
 
 def download_progress() -> None:

@@ -18,7 +18,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.opening import offered, short_name
 from attnviz.session.pages import ALL
-from attnviz.session.settings import MODEL_NAMES, MODELS, Settings, widths
+from attnviz.session.settings import MODEL_NAMES, MODELS, NOBODY_CHOSE, Settings, widths
 from attnviz.ui import state
 from attnviz.ui.alone import present_button
 from attnviz.ui.components.copy_link import copy_link
@@ -115,9 +115,7 @@ def _apply(then: Callable[[], object]) -> None:
 
 
 def _take_example(then: Callable[[], object], name: str) -> None:
-    from attnviz.compute import examples  # imports torch, which must not delay the sidebar
-
-    state.change(**examples.chosen(state.current(), name))
+    state.change(text=EXAMPLES[name], **NOBODY_CHOSE)
     then()
     state.rerun()
 

@@ -22,7 +22,16 @@ from attnviz.compute.view import View, drawable
 from attnviz.server.own_request import is_requested
 from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
-from attnviz.session.settings import SELECTION, Number, Settings, kind_of
+from attnviz.session.settings import (
+    HOW_IT_RUNS,
+    NEW_TEXT,
+    NOBODY_CHOSE,
+    NOT_CHOSEN,
+    SELECTION,
+    Number,
+    Settings,
+    kind_of,
+)
 
 _SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as those below
 _LINK_TAB, _LINK_LESSON = "link to a tab", "link to a lesson"
@@ -46,13 +55,36 @@ def current() -> Settings:
 
 
 def change(**fields: Any) -> None:
-    """Change some of the settings, from a widget's callback; the part that reruns then writes the URL.
+    """Change some of the settings, from a widget's callback; the part that reruns then writes the URL."""
+    st.session_state[_SETTINGS] = changed(**fields)
 
-    A new text or model discards the generated tokens, which belong to the old ones.
+
+def changed(**fields: Any) -> Settings:
+    """Return the current settings with these changed, and with what follows from that.
+
+    A new text or model discards the generated tokens, which belong to the old ones, and what nobody chose becomes what
+    stands out. A mask or position setting does not move the selection. A head chosen by hand keeps the layer shown.
     """
-    if {"text", "model"} & fields.keys():
-        fields = {"written": (), "shown": -1, **fields}
-    st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
+    now, given = current(), fields.keys()
+    also: dict[str, Any] = {}
+    if given & set(NEW_TEXT):
+        also = {"written": (), "shown": -1} | (NOBODY_CHOSE if now.selection == "kept" else {"selection": "auto"})
+    elif given & set(HOW_IT_RUNS) and now.nobody_chose:
+        also = _shown(*NOBODY_CHOSE) | {"selection": "kept"}
+    if len(given & {"layer", "head"}) == 1:
+        also = _shown("layer", "head") | also
+    if given & NOBODY_CHOSE.keys() and "kept" in (now.selection, also.get("selection")):
+        also["selection"] = "auto"
+    return replace(now, **{**also, **fields}).normalised()
+
+
+def _shown(*names: str) -> dict[str, Any]:
+    """Return what the page shows, of layer, head, query and key; no key where it is the query's strongest."""
+    view = View(current(), padded=page().path == "heads")
+    shown = dict(zip(("layer", "head"), view.layer_and_head, strict=True))
+    if drawable(view):
+        shown |= {"query": view.query, "key": NOT_CHOSEN if view.key == view.strongest_key else view.key}
+    return {name: value for name, value in shown.items() if name in names}
 
 
 # ---- the URL

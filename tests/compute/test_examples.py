@@ -5,23 +5,28 @@ import re
 import numpy as np
 import pytest
 
-from attnviz.analysis.roles import NAMED
+from attnviz.analysis.roles import NAMED, Share
+from attnviz.analysis.search import Found
 from attnviz.compute import examples
 from attnviz.compute.heads import roles_of
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES, LOOK_FOR
-from attnviz.session.settings import Settings
+from attnviz.session.settings import FIRST_HEAD, NOBODY_CHOSE, Settings
 from tests.together import together
 
 MODELS = ("mha", "mla", "own")
 TRAINED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 
 
+def picked(name, model="gqa-4", **fields):
+    """Return what is shown after this example was picked in the sidebar."""
+    return View(Settings(model=model, text=EXAMPLES[name], **NOBODY_CHOSE, **fields), padded=True)
+
+
 @together("model", ("gqa-4", "mla"))
 @together("name", EXAMPLES)
 def test_the_sentence_says_the_weight_of_the_cell_that_the_example_selects(model, name):
-    settings = Settings(model=model)
-    view = View(settings, padded=True).but(**examples.chosen(settings, name))
+    view = picked(name, model)
     found = examples.found_in(view)
     if (model, name) == ("mla", "brackets"):  # 0.36, less than 0.3 above chance
         assert "No head stands out" in examples.sentence(view, found)
@@ -55,21 +60,24 @@ def test_no_head_of_an_untrained_model_stands_out(name):
     said, share = examples.sentence(view, found), found.share
     assert said.startswith("**No head stands out** on this text: of 32 heads, the largest")
     assert said.endswith(f"{share.weight:.2f} ({share.chance:.2f} by chance).")
-    assert examples.chosen(view.settings, name) == {"text": EXAMPLES[name]}
+    assert picked(name, "own").layer_and_head == FIRST_HEAD
 
 
 @together("model", TRAINED)
 @together("name", [name for name, look_for in LOOK_FOR.items() if look_for in NAMED])
 def test_the_head_of_an_example_has_this_role_on_random_tokens_too(model, name):
-    settings = Settings(model=model)
-    at = examples.chosen(settings, name)
-    assert roles_of(settings)[at["layer"]][at["head"]].name == LOOK_FOR[name]
+    layer, head = picked(name, model).layer_and_head
+    assert roles_of(Settings(model=model))[layer][head].name == LOOK_FOR[name]
 
 
-def test_another_head_shows_its_own_strongest_key_after_an_example():
-    at = examples.chosen(Settings(), "a repeated phrase")
-    view = View(Settings(), padded=True).but(**at | {"layer": 2, "head": 5})
-    assert at["key"] == -1 and view.key == view.trace.weights[2, 5, view.query].argmax()
+def test_another_head_or_query_shows_its_own_strongest_key_after_an_example(monkeypatch):
+    about = Found(1, 4, 17, 2, 0.3, Share(0.9, 0.1, 1))  # key 2 is not the strongest
+    monkeypatch.setattr(examples, "found_in", lambda view: about)
+    view = picked("a pronoun", "mha")
+    assert (*view.layer_and_head, view.query, view.key) == (1, 4, 17, 2) and view.strongest_key != 2
+    for other in (view.but(layer=2, head=5), view.but(query=17), view.but(query=9)):
+        layer, head = other.layer_and_head
+        assert other.query in (17, 9) and other.key == view.trace.weights[layer, head, other.query].argmax()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -98,4 +106,4 @@ def test_brackets_are_paired_with_their_own():
 def test_no_sentence_where_there_is_nothing_to_look_at():
     assert examples.found_in(View(Settings(text="Something else."))) is None
     assert examples.found_in(View(Settings(window=1))) is None  # no token sees an earlier one
-    assert examples.chosen(Settings(window=1), "a repeated phrase") == {"text": EXAMPLES["a repeated phrase"]}
+    assert picked("a repeated phrase", window=1).layer_and_head == FIRST_HEAD

@@ -9,15 +9,15 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from attnviz.compute import examples
 from attnviz.compute import heads as compute_heads
+from attnviz.compute import look_here
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.role_captions import DEFINITION, grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count
-from attnviz.session.settings import MAX_PINNED
+from attnviz.session.settings import MAX_PINNED, NOBODY_CHOSE
 from attnviz.ui import charts, state
 from attnviz.ui.arriving import LayerProgress
 from attnviz.ui.components.head_grid import head_grid, layer_cells
@@ -52,8 +52,20 @@ def prepare(view: View) -> None:
 
 
 def show() -> None:
-    """Draw the page."""
-    top()
+    """Draw the page. Of a large model, what to look at is known once the grid has computed its layers."""
+    if compute_heads.is_layerwise(View(state.current())):
+        above = st.container()
+        _maps()
+        with above:
+            top()
+    else:
+        top()
+        _maps()
+    path()
+    closer()
+
+
+def _maps() -> None:
     with st.container(key="split"):  # reordered on a phone by ui/style.css
         left, right = st.columns(2, gap="medium")
         with left:
@@ -61,27 +73,29 @@ def show() -> None:
             read()
         with right:
             head()
-    path()
-    closer()
 
 
 @state.part("top")
 def top(view: View) -> None:
-    """One sentence on the run; for an example text outside a lesson, one on what to look at."""
+    """One sentence on the run and, outside a lesson, one on what to look at."""
     view = replace(view, padded=True)
     padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
     st.markdown(f"{headline(view)}{padding if view.n_padding else ''}")
-    if not view.settings.lesson and (found := examples.found_in(view)):
-        sentence, go = st.columns([6, 1], vertical_alignment="center")
-        sentence.markdown(f":material/search: {examples.sentence(view, found)}")
-        shown = (*view.layer_and_head, view.query, view.key) == (found.layer, found.head, found.query, found.key)
-        if found.share.stands_out and not shown:
-            name = f"Show L{found.layer} H{found.head}"
-            go.button(name, width="stretch", on_click=_go_to, args=(examples.place(view, found),))
+    if not view.settings.lesson:
+        _look_here(view)
 
 
-def _go_to(place: dict[str, object]) -> None:
-    state.change(**place)
+def _look_here(view: View) -> None:
+    """Say what to look at, with a button that selects it."""
+    found = look_here.found_in(view)
+    sentence, go = st.columns([6, 1], vertical_alignment="center")
+    sentence.markdown(f":material/search: {look_here.sentence(view, found)}", help=look_here.how(view))
+    if found and found.share.stands_out and not look_here.is_shown(view, found):
+        go.button(f"Show L{found.layer} H{found.head}", width="stretch", on_click=_select_found)
+
+
+def _select_found() -> None:
+    state.change(**NOBODY_CHOSE)
     state.rerun()
 
 
@@ -199,7 +213,7 @@ def _look(view: View) -> Look:
         *view.layer_and_head,
         query=view.query,
         key=view.key,
-        chosen=s.key if s.key < len(view.labels) else -1,
+        chosen=view.key if 0 <= s.key < len(view.labels) or view.key != view.strongest_key else -1,
         scale=s.colour,
         exclude_first=s.sink_aside,
         pinned=view.layer_and_head in view.pinned,

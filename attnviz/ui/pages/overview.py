@@ -6,7 +6,6 @@ The maps of the default text ship with the app, so they are shown before torch i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +66,14 @@ def maps(view: View) -> None:
     st.caption(f"{HOW_TO_READ} {sentence}")
     head_grid(
         weights, allowed, labels, kv_head_of,
-        key="front-grid", selected=(view.settings.layer, view.settings.head), on_select=_open,
+        key="front-grid", selected=_selected(view), on_select=_open,
         **reads,
     )  # fmt: skip
+
+
+def _selected(view: View) -> tuple[int, int]:
+    """Return the selected layer and head, without torch where the maps ship and nothing has to be found in them."""
+    return view.settings.chosen_head if view.maps_ship and view.settings.selection != "auto" else view.layer_and_head
 
 
 def _shipped() -> tuple[np.ndarray, np.ndarray, list[str], list[int]]:
@@ -82,7 +86,7 @@ def _shipped() -> tuple[np.ndarray, np.ndarray, list[str], list[int]]:
 
 
 def _open(layer: int, head: int) -> None:
-    state.go("heads", replace(state.current(), layer=layer, head=head))
+    state.go("heads", state.changed(layer=layer, head=head))
 
 
 @state.part("doors", always)

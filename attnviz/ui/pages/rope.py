@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
@@ -14,7 +16,7 @@ from attnviz.figures import rope as figures
 from attnviz.figures import rope_rotation, rope_scores
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
-from attnviz.session.settings import OWN_THETA
+from attnviz.session.settings import NOT_CHOSEN, OWN_THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
@@ -88,7 +90,7 @@ def rotation(view: View) -> None:
 def selection(view: View) -> None:
     """Controls for the query, key, layer, head and pair."""
     (layer, head), pair = view.layer_and_head, compute_rope.pair_of(view)
-    last, key = len(view.labels) - 1, view.settings.key
+    last, key, strongest = len(view.labels) - 1, view.settings.key, view.key == view.strongest_key
     degrees = np.degrees(compute_rope.frequencies(view))
     with st.container(horizontal=True):
         state.control(
@@ -96,8 +98,9 @@ def selection(view: View) -> None:
             format_func=lambda i: f"{i} {view.labels[i]}", reruns=PARTS,
         )  # fmt: skip
         state.control(
-            st.selectbox, "Key token", "key", shown=key if key <= last else -1, options=[-1, *range(last + 1)],
-            format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "strongest", reruns=PARTS,
+            st.selectbox, "Key token", "key", shown=-1 if strongest and not 0 <= key <= last else view.key,
+            options=[-1, *range(last + 1)], format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "strongest",
+            reruns=PARTS, then=None if strongest else partial(_keep_query, view.query),
         )  # fmt: skip
         state.control(
             st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=90, reruns=PARTS
@@ -109,6 +112,12 @@ def selection(view: View) -> None:
             st.selectbox, "Pair", "pair", shown=pair, options=range(len(degrees)), width=190,
             format_func=lambda i: f"{i}: {figures.three_digits(degrees[i])}° per token", reruns=PARTS,
         )  # fmt: skip
+
+
+def _keep_query(query: int) -> None:
+    """Keep the query where its strongest key was chosen instead of the one that an example is about."""
+    if state.current().key == NOT_CHOSEN:
+        state.change(query=query)
 
 
 @state.part("pairs", compute_rope.rotates)

@@ -1,0 +1,81 @@
+"""Words and characters of a token sequence, from the tokens' bytes: which tokens say something, and which are alike.
+
+T tokens.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+WHOLE, PIECE, MARK = 0, 1, 2  # kinds of tokens: with letters, digits or pictures; part of such a character; neither
+UNSPACED = {"CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "YI", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE"}
+MOST_BYTES = 4  # of one character in UTF-8
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """What the tokens of a text are, one entry per token; each array is (T,)."""
+
+    kind: np.ndarray  # WHOLE, PIECE or MARK
+    word: np.ndarray  # number of the word it belongs to; a mark counts as one, as does a character without spaces
+    ends_character: np.ndarray  # bool: the last piece of a character, or a whole token
+    same: np.ndarray  # equal for equal tokens; for pieces, of the same character
+
+    @property
+    def last(self) -> int:
+        """The last token that is whole, else the last piece, else the last mark."""
+        return int(np.flatnonzero(self.kind == self.kind.min())[-1])
+
+
+def words_of(pieces: Sequence[bytes]) -> Words:
+    """Find the words in the bytes of the tokens."""
+    kind, word, ends, same = [], [], [], []
+    known: dict[tuple[str, int, int], int] = {}
+    number, before = -1, ""
+    for text, n in _characters(pieces):
+        number += not (before and _continues(before[-1], text[:1]))
+        before = text
+        says = any(map(_says_something, text))
+        for part in range(n):
+            kind.append(MARK if not says else PIECE if n > 1 else WHOLE)
+            word.append(number)
+            ends.append(part == n - 1)
+            same.append(known.setdefault((text, part, n), len(known)))
+    return Words(np.array(kind), np.array(word), np.array(ends), np.array(same))
+
+
+def _characters(pieces: Sequence[bytes]) -> Iterator[tuple[str, int]]:
+    """Yield the text of each token, or of the tokens that together are one character, and their number."""
+    start = 0
+    while start < len(pieces):
+        for stop in range(start + 1, min(start + MOST_BYTES, len(pieces)) + 1):
+            try:
+                yield b"".join(pieces[start:stop]).decode(), stop - start
+                break
+            except UnicodeDecodeError:
+                continue
+        else:
+            stop = start + 1
+            yield pieces[start].decode(errors="replace"), 1
+        start = stop
+
+
+@lru_cache(maxsize=4096)
+def _says_something(c: str) -> bool:
+    """Check for a letter, a digit or a picture such as an emoji; U+FFFD stands for bytes that are no character."""
+    return unicodedata.category(c)[0] in "LN" or (unicodedata.category(c) == "So" and c != "\ufffd")
+
+
+@lru_cache(maxsize=4096)
+def _continues(before: str, after: str) -> bool:
+    """Check whether two characters in a row are of one word, in a script that puts spaces between words."""
+    return all(_in_word(c) and unicodedata.name(c, "").split(" ")[0] not in UNSPACED for c in (before, after))
+
+
+def _in_word(c: str) -> bool:
+    return unicodedata.category(c)[0] in "LNM" if c else False

@@ -1,0 +1,64 @@
+"""What to look at on a text: the cell that its example is about, or the one that stands out."""
+
+from __future__ import annotations
+
+from attnviz.analysis import standing_out
+from attnviz.analysis.search import Found
+from attnviz.analysis.words import Words
+from attnviz.compute import examples, heads, models
+from attnviz.compute.view import View
+from attnviz.figures.head_captions import HOW_IT_IS_FOUND, none_stands_out, shown_by_position
+from attnviz.layerwise import LayerwiseTrace
+from attnviz.session.settings import Settings
+
+
+def found_in(view: View) -> Found | None:
+    """Find the head, query and key to look at; None if no cell is eligible, or the weights are random.
+
+    For a layerwise trace the search takes its layers from the pass that scores the heads: all of them, or those before
+    the user stopped it.
+    """
+    return examples.found_in(view) or _standing_out(view)
+
+
+def _standing_out(view: View) -> Found | None:
+    if view.settings.model == "own":
+        return None
+    if not isinstance(view.trace, LayerwiseTrace):
+        return _found(view.settings, view.ids, view.n_padding)
+    begun = 0 < len(heads.on_text(view, stopped=True).labels)
+    return standing_out.strongest(heads.on_text(view, stopped=begun).strongest, words_of(view))
+
+
+@models.cached_by_model(64)
+def _found(settings: Settings, ids: tuple[int, ...], n_padding: int) -> Found | None:
+    trace, words = models.trace_of(settings, ids, n_padding), heads.words_in(settings, ids)
+    layers = enumerate(zip(trace.weights, trace.allowed, strict=True))
+    return standing_out.strongest((standing_out.strongest_of_layer(i, *maps, words) for i, maps in layers), words)
+
+
+def words_of(view: View) -> Words:
+    """Return the words of the text."""
+    return heads.words_in(view.settings, view.ids)
+
+
+def sentence(view: View, found: Found | None) -> str:
+    """Return one sentence, in Markdown, on what to look at."""
+    if found and found == examples.found_in(view):
+        return examples.sentence(view, found)
+    if view.settings.model == "own":
+        return "**No head stands out**: the weights are random, so a large one says nothing about the text."
+    n_heads = len(view.heads)
+    if found is None or not found.share.stands_out:
+        return none_stands_out(found, n_heads)
+    return shown_by_position(found, view.labels, standing_out.relation(found, words_of(view)), n_heads)
+
+
+def how(view: View) -> str | None:
+    """Return how the cell is found, for the question mark behind the sentence; None where it is an example's."""
+    return None if view.settings.model == "own" or examples.found_in(view) else HOW_IT_IS_FOUND
+
+
+def is_shown(view: View, found: Found) -> bool:
+    """Check whether the selected head, query and key are those that were found."""
+    return (*view.layer_and_head, view.query, view.key) == (found.layer, found.head, found.query, found.key)
