@@ -5,7 +5,7 @@ and the words next to it. The weight expected of a cell is the largest of three:
 the mean weight that other queries give this key in this head; and, fewer than LOCAL tokens away, this head's mean
 weight at that distance. A cell stands out if its weight is ABOVE_CHANCE above the expected one, as for roles. Of these,
 the one with the largest w · log(w / expected) is chosen; tokens with letters, digits or pictures come first, then
-pieces of such characters, then punctuation and spaces.
+pieces of such characters, then punctuation and spaces. A piece of a punctuation mark is left out too.
 
 H heads, T tokens.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from attnviz.analysis.roles import LOCAL, Share, first_key
 from attnviz.analysis.search import Found
-from attnviz.analysis.words import Words
+from attnviz.analysis.words import MARK_PIECE, Words
 
 INDUCTION, DUPLICATE = "induction", "duplicate token"  # as in roles
 
@@ -31,8 +31,9 @@ def strongest_of_layer(layer: int, weights: np.ndarray, allowed: np.ndarray, wor
     keys = weights.argmax(-1)  # (H, T)
     n_allowed, first = allowed.sum(-1), first_key(allowed)
     i = np.arange(len(n_allowed))
-    asks = (n_allowed > 1) & (i >= first) & words.ends_character  # (T,)
-    heads, queries = np.nonzero(asks & (keys != first) & (abs(words.word - words.word[keys]) > 1))
+    says = words.kind != MARK_PIECE  # (T,)
+    asks = (n_allowed > 1) & (i >= first) & words.ends_character & says
+    heads, queries = np.nonzero(asks & says[keys] & (keys != first) & (abs(words.word - words.word[keys]) > 1))
     if not len(heads):
         return None
     keys = keys[heads, queries]  # (N,), as all below: one entry per cell

@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-WHOLE, PIECE, MARK = 0, 1, 2  # kinds of tokens: with letters, digits or pictures; part of such a character; neither
+# kinds of tokens: with letters, digits or pictures; part of such a character; none of these; part of one of these
+WHOLE, PIECE, MARK, MARK_PIECE = range(4)
 UNSPACED = {"CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "YI", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE"}
 MOST_BYTES = 4  # of one character in UTF-8
 
@@ -21,14 +22,14 @@ MOST_BYTES = 4  # of one character in UTF-8
 class Words:
     """What the tokens of a text are, one entry per token; each array is (T,)."""
 
-    kind: np.ndarray  # WHOLE, PIECE or MARK
+    kind: np.ndarray  # WHOLE, PIECE, MARK or MARK_PIECE
     word: np.ndarray  # number of the word it belongs to; a mark counts as one, as does a character without spaces
     ends_character: np.ndarray  # bool: the last piece of a character, or a whole token
     same: np.ndarray  # equal for equal tokens; for pieces, of the same character
 
     @property
     def last(self) -> int:
-        """The last token that is whole, else the last piece, else the last mark."""
+        """The last token of the first kind that occurs."""
         return int(np.flatnonzero(self.kind == self.kind.min())[-1])
 
 
@@ -42,7 +43,7 @@ def words_of(pieces: Sequence[bytes]) -> Words:
         before = text
         says = any(map(_says_something, text))
         for part in range(n):
-            kind.append(MARK if not says else PIECE if n > 1 else WHOLE)
+            kind.append((WHOLE if says else MARK) + (n > 1))
             word.append(number)
             ends.append(part == n - 1)
             same.append(known.setdefault((text, part, n), len(known)))

@@ -43,7 +43,10 @@ def sentence(view: View, found: Found) -> str:
     """Return one sentence, in Markdown, on what to look at."""
     look_for, n_heads = LOOK_FOR[str(example_of(view.settings.text))], len(view.heads)
     if look_for in (PRONOUN, BRACKETS):
-        what = {PRONOUN: "from “she” to a name before it, the first token aside", BRACKETS: "from a closing bracket to its opening one"}
+        what = {
+            PRONOUN: "from “she” to a name before it, the first token aside",
+            BRACKETS: "from a closing bracket to its opening one",
+        }
         return shown_by_pair(found, view.labels, what[look_for], n_heads)
     selected = view.layer_and_head
     own = _found_in_head(view.settings, view.ids, view.n_padding, selected, look_for)

@@ -8,12 +8,11 @@ import pytest
 from attnviz.analysis import standing_out
 from attnviz.analysis.search import Found, strongest_pair
 from attnviz.analysis.standing_out import DUPLICATE, INDUCTION, strongest, strongest_of_layer
-from attnviz.analysis.words import MARK, PIECE, WHOLE, words_of
+from attnviz.analysis.words import MARK, MARK_PIECE, PIECE, WHOLE, words_of
 
 T, H = 23, 3
 CAUSAL = np.tri(T, dtype=bool)
 PLAIN = words_of([f" w{i}".encode() for i in range(T)])
-COMMA = "，".encode()
 
 
 def maps(*planted: tuple[int, int, int, float], n: int = T, allowed: np.ndarray | None = None) -> np.ndarray:
@@ -90,7 +89,17 @@ def test_without_a_causal_mask_a_later_key_can_stand_out_and_the_next_word_does_
 
 def test_words_come_before_bytes_and_bytes_before_punctuation():
     """A whole word is found beside larger weights on the bytes of a character and on a comma."""
-    pieces = [b" a", b" cat", b",", *("床".encode()[i : i + 1] for i in range(3)), b" sat", b" on", b" the", b" mat", b"."]
+    pieces = [
+        b" a",
+        b" cat",
+        b",",
+        *("床".encode()[i : i + 1] for i in range(3)),
+        b" sat",
+        b" on",
+        b" the",
+        b" mat",
+        b".",
+    ]
     words, n = words_of(pieces), len(pieces)
     assert words.kind.tolist() == [WHOLE, WHOLE, MARK, PIECE, PIECE, PIECE, *[WHOLE] * 4, MARK]
     comma, char, word = (0, 9, 2, 0.99), (1, 8, 5, 0.9), (2, 9, 6, 0.7)
@@ -108,8 +117,27 @@ def test_a_byte_inside_of_a_character_is_no_query_and_one_of_the_same_character_
     assert found_in(maps((0, 14, 3, 0.9), n=n), words, allowed).key == 3
 
 
+def test_a_byte_of_a_comma_is_neither_query_nor_key():
+    pieces = [b" a", b" cat", *(bytes([b]) for b in "，".encode()), b" sat", b" on", b" the", b" mat"]
+    words, n = words_of(pieces), len(pieces)
+    assert words.kind.tolist() == [WHOLE, WHOLE, *[MARK_PIECE] * 3, *[WHOLE] * 4]
+    for planted in ((0, 7, 4, 0.99), (0, 4, 1, 0.99)):
+        assert found_in(maps(planted, n=n), words, np.tri(n, dtype=bool)) is None
+
+
 def test_words_of_several_tokens_are_one_and_characters_without_spaces_each_their_own():
-    pieces = [b" re", b"search", b"ers", b",", b" caf", "é".encode()[:1], "é".encode()[1:], "床前".encode(), b"a", b"\xff"]
+    pieces = [
+        b" re",
+        b"search",
+        b"ers",
+        b",",
+        b" caf",
+        "é".encode()[:1],
+        "é".encode()[1:],
+        "床前".encode(),
+        b"a",
+        b"\xff",
+    ]
     words = words_of(pieces)
     assert words.word.tolist() == [0, 0, 0, 1, 2, 2, 2, 3, 4, 5]
     assert words.ends_character.tolist() == [True] * 5 + [False] + [True] * 4
@@ -117,7 +145,11 @@ def test_words_of_several_tokens_are_one_and_characters_without_spaces_each_thei
     assert words.last == 8 and words_of([b".", b" "]).last == 1
     assert words_of(["ผม".encode(), "รัก".encode()]).word.tolist() == [0, 1]
     assert words_of(["при".encode(), "вет".encode()]).word.tolist() == [0, 0]
-    assert words_of(["🐈".encode()[i : i + 2] for i in (0, 2)] + [b"\xe2\x80\x8d"]).kind.tolist() == [PIECE, PIECE, MARK]
+    assert words_of(["🐈".encode()[i : i + 2] for i in (0, 2)] + [b"\xe2\x80\x8d"]).kind.tolist() == [
+        PIECE,
+        PIECE,
+        MARK,
+    ]
 
 
 def test_the_relation_of_key_and_query_is_that_of_their_tokens():
