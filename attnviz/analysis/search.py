@@ -51,7 +51,7 @@ def strongest_pair(weights: np.ndarray, allowed: np.ndarray, pairs: Sequence[tup
     at = np.zeros(weights.shape[2:], bool)
     for query, key in pairs:
         at[query, key] = True
-    at[:, first_key(allowed.any(0))] = False
+    at[:, first_key(np.any(allowed, axis=0))] = False
     unmasked = at & allowed  # (L, T, T)
     if not unmasked.any():
         return None

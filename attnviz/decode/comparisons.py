@@ -245,12 +245,36 @@ class Shared(NamedTuple):
     unused_if_reserved: int
     n_reserved: int
     difference: float  # the largest, of the last logits, from a plain cache
+    samplings: tuple[Sampling, ...]  # of each continuation
+
+
+WARMER = 0.5  # by which the temperature rises where too many continuations are equal
+MOST_RISES = 8
+
+
+def differing(
+    model: Transformer, ids: Sequence[int], n_texts: int, n: int, sampling: Sampling
+) -> list[tuple[Sampling, list[Step]]]:
+    """Generate continuations of n tokens that all differ, with other seeds or, where these do not do, more temperature.
+
+    Two seeds per text are tried at each temperature. Some are equal if not even the highest gives enough.
+    """
+    found: dict[tuple[int, ...], tuple[Sampling, list[Step]]] = {}
+    for rise in range(MOST_RISES + 1):
+        found = {}
+        for seed in range(sampling.seed, sampling.seed + 2 * n_texts):
+            own = replace(sampling, temperature=sampling.temperature + rise * WARMER, seed=seed)
+            steps = list(generate(model, ids, n, own))
+            found.setdefault(tuple(step.id for step in steps), (own, steps))
+            if len(found) == n_texts:
+                return list(found.values())
+    return (list(found.values()) * n_texts)[:n_texts]
 
 
 def shared(
     model: Transformer, ids: Sequence[int], n_texts: int, n: int, block_size: int, sampling: Sampling, reserved: int
 ) -> Shared:
-    """Generate several continuations of a text, n tokens each with different seeds, that share its blocks.
+    """Generate several continuations of a text, n tokens each and all different, that share its blocks.
 
     reserved: tokens that each would reserve without paging.
     """
@@ -260,16 +284,15 @@ def shared(
     read(model, ids[:-1], prompt.cache)
     texts = [prompt, *(prompt.fork() for _ in range(n_texts - 1))]
     written, difference = [], 0.0
-    for i, text in enumerate(texts):
-        own = replace(sampling, seed=sampling.seed + i)
+    alone = differing(model, ids, n_texts, n, sampling)
+    for text, (own, plain) in zip(texts, alone, strict=True):
         steps = list(generate(model, ids, n, own, cache=text.cache))
-        plain = list(generate(model, ids, n, own))
         difference = max(difference, float((steps[-1].logits - plain[-1].logits).abs().max()))
         written.append(tuple(step.id for step in steps))
     return Shared(
         tuple(tuple(text.table) for text in texts), tuple(pool.users), pool.copied, tuple(written), n_tokens,
         block_size, pool.block_bytes, unused_slots(texts), unused_slots_if_reserved(texts, reserved), reserved,
-        difference,
+        difference, tuple(own for own, _ in alone),
     )  # fmt: skip
 
 

@@ -226,6 +226,15 @@ def blocks(found: Shared) -> Drawing:
     )  # fmt: skip
 
 
+def sampled(found: Shared) -> str:
+    """State how the texts were sampled, and that they differ, if they do."""
+    seeds = [each.seed for each in found.samplings]
+    in_a_row = seeds == list(range(seeds[0], seeds[0] + len(seeds)))
+    named = f"{seeds[0]} to {seeds[-1]}" if in_a_row else listed(seeds)
+    done = "so that the texts differ" if len({*found.ids}) == len(found.ids) else "and some of the texts are equal"
+    return f"Sampled at temperature {found.samplings[0].temperature:g} without filters, {done}, with seeds {named}."
+
+
 def _head(i: int, size: int) -> str:
     """Label a column with its tokens: "tokens 0–7", then "8–15"."""
     first, last = i * size, (i + 1) * size - 1

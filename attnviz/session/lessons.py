@@ -47,7 +47,7 @@ class Step:
 
     def settings(self) -> Settings:
         """Return the settings of its link."""
-        return Settings.from_link(self.link, self.page)[0]
+        return Settings.from_link(self.link, self.page)[0].as_before()
 
     @property
     def drawing(self) -> str:

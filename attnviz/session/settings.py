@@ -299,6 +299,17 @@ class Settings:
         """Check whether layer, head and query are all what stands out on the text."""
         return all(getattr(self, name) == NOBODY_CHOSE[name] for name in ("selection", "layer", "head", "query"))
 
+    def as_before(self) -> Settings:
+        """Return what a link made before there was a choice gives: FIRST_HEAD is not named, chosen or not."""
+        if self.selection == "auto":
+            return self
+        layer, head = FIRST_HEAD
+        return replace(
+            self,
+            layer=NOT_CHOSEN if self.layer == layer else self.layer,
+            head=NOT_CHOSEN if self.head == head else self.head,
+        )
+
     @property
     def chosen_head(self) -> tuple[int, int]:
         """The chosen layer and head, or those of FIRST_HEAD; the model may have fewer."""

@@ -183,7 +183,7 @@ def _toggle_answer(place: Place) -> None:
 
 def _left_step(step: Step, now: Settings, then: Settings) -> bool:
     """Check whether the page or the settings differ from those the step opens."""
-    return state.page() != step.page or replace(now, only="", present=False) != then
+    return state.page() != step.page or replace(now, only="", present=False).as_before() != then
 
 
 def _home() -> None:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,9 +21,11 @@ from attnviz.config import SHIPPED
 from attnviz.decode import comparisons, writing
 from attnviz.decode.comparisons import Spread
 from attnviz.decode.writing import ROWS_BEFORE
-from attnviz.session.settings import Settings
+from attnviz.figures.decode_parts import sampled
+from attnviz.session.settings import DEFAULT_TEXT, Settings
 from attnviz.trace import trace
 from attnviz.ui.components.decode_player import Place, Text, pack
+from tests.together import together
 
 TEXT = "The old man found a red ball. The old man"
 MODELS = ("gqa-4", "mla")
@@ -275,6 +278,38 @@ def test_texts_that_share_blocks_are_those_of_a_plain_cache() -> None:
     assert sum(n > 0 for n in found.users) == whole + 3 * (n_blocks - whole)
     assert found.unused == 3 * (n_blocks * 5 - found.n_tokens)
     assert found.unused_if_reserved == 3 * (512 - found.n_tokens)
+
+
+@together("model", SHIPPED)
+@together("text", (DEFAULT_TEXT, "a a a a a a a a a a a a", "床前明月光，疑是地上霜。床前明月光，"))
+def test_texts_that_share_blocks_differ(model: str, text: str) -> None:
+    """On a text that the model repeats, equal ones were shown as different texts."""
+    found = compute.shared(view(text=text, model=model, n_texts=3))
+    assert len({*found.ids}) == 3 and len({sampling.temperature for sampling in found.samplings}) == 1
+    said = sampled(found)
+    assert f"temperature {found.samplings[0].temperature:g} " in said and "so that the texts differ" in said
+    live = load_checkpoint(model)[0]
+    for ids, sampling in zip(found.ids, found.samplings, strict=True):
+        plain = decode.generate(live, view(text=text).ids, len(ids), sampling)
+        assert tuple(step.id for step in plain) == ids
+
+
+@pytest.mark.parametrize(("apart", "lowest"), [(0.0, 0.8), (11.0, 1.3)])
+def test_equal_texts_get_another_seed_and_then_more_temperature(apart: float, lowest: float, monkeypatch) -> None:
+    """One token of 7 is `apart` above the others, whatever the text: at 11, a temperature of 0.8 draws it each time."""
+    logits = torch.tensor([apart, 0, 0, 0, 0, 0, 0])
+
+    def write(model: None, ids: list[int], n: int, sampling: decode.Sampling) -> list[SimpleNamespace]:
+        numbers = np.random.default_rng(sampling.seed)
+        odds = (logits / sampling.temperature).softmax(0).double().numpy()
+        return [SimpleNamespace(id=int(numbers.choice(7, p=odds / odds.sum()))) for _ in range(n)]
+
+    monkeypatch.setattr(comparisons, "generate", write)
+    found = comparisons.differing(None, [1], 3, 2, decode.Sampling(0.8))
+    assert len({tuple(step.id for step in steps) for _, steps in found}) == 3
+    assert {sampling.temperature for sampling, _ in found} == {found[0][0].temperature}
+    assert (found[0][0].temperature == 0.8) == (lowest == 0.8) and found[0][0].temperature >= lowest
+    assert len(comparisons.differing(None, [1], 3, 0, decode.Sampling(0.8))) == 3  # nothing that could differ
 
 
 @pytest.fixture

@@ -252,7 +252,7 @@ def test_what_sliding_does_is_said_with_its_standard_error(sliding: tuple[float,
     ("copied", "said"), [({2: 1}, "Framed: block 2 is a copy of block 1."), ({}, "Nothing was copied")]
 )
 def test_copied_blocks_are_marked(copied: dict[int, int], said: str) -> None:
-    found = Shared(((0, 2), (0, 1)), (2, 1, 1), copied, ((), ()), 8, 8, 512, 0, 9, 512, 1e-6)
+    found = Shared(((0, 2), (0, 1)), (2, 1, 1), copied, ((), ()), 8, 8, 512, 0, 9, 512, 1e-6, ())
     drawing = decode_parts.blocks(found)
     assert said in drawing.note and len(drawing.chart.layout.get("shapes", ())) == len(copied)
     (cells,) = drawing.chart.data

@@ -39,7 +39,7 @@ def test_the_decoupled_key_opens_with_the_mla_checkpoint():
     next(button for button in app.button if button.label == "Show it with the MLA checkpoint").click().run()
     for part in ("Content part", "RoPE part", "Their sum"):
         assert f"## {part}: standard deviation" in titles(app)
-    assert dict(app.query_params) == {"model": "mla", "tab": "latent"}
+    assert dict(app.query_params) == {"model": "mla", "tab": "latent", "selection": "auto"}
 
 
 def test_with_rope_off_the_page_says_so():

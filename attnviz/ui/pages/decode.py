@@ -318,11 +318,7 @@ def _paged(view: View) -> None:
         charts.show(part_figures.blocks(found), "blocks")
     with right:
         charts.show(part_figures.waste(found), "waste")
-    drawn = compute.shared_sampling(view.settings)
-    st.caption(
-        f"Sampled at temperature {drawn.temperature:g} without filters, so that the texts can differ, with seeds "
-        f"{drawn.seed} to {drawn.seed + len(found.ids) - 1}."
-    )
+    st.caption(part_figures.sampled(found))
     for i, ids in enumerate(found.ids):
         st.markdown(f"**Text {i + 1}**: … {quoted(_text_of(view, ids))}")
 
