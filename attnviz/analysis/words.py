@@ -1,4 +1,4 @@
-"""Words and characters of a token sequence, from the tokens' bytes: which tokens say something, and which are alike.
+"""Words of a token sequence, from its characters: which tokens say something, which belong together, which are alike.
 
 T tokens.
 """
@@ -6,16 +6,17 @@ T tokens.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from attnviz.characters import Span
+
 # kinds of tokens: with letters, digits or pictures; part of such a character; none of these; part of one of these
 WHOLE, PIECE, MARK, MARK_PIECE = range(4)
 UNSPACED = {"CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "YI", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE"}
-MOST_BYTES = 4  # of one character in UTF-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +34,15 @@ class Words:
         return int(np.flatnonzero(self.kind == self.kind.min())[-1])
 
 
-def words_of(pieces: Sequence[bytes]) -> Words:
-    """Find the words in the bytes of the tokens."""
+def words_of(spans: Sequence[Span]) -> Words:
+    """Find the words of tokens that form these characters."""
     kind, word, ends, same = [], [], [], []
     known: dict[tuple[str, int, int], int] = {}
     number, before = -1, ""
-    for text, n in _characters(pieces):
+    for start, stop, text in spans:
         number += not (before and _continues(before[-1], text[:1]))
         before = text
-        says = any(map(_says_something, text))
+        says, n = any(map(_says_something, text)), stop - start
         for part in range(n):
             kind.append((WHOLE if says else MARK) + (n > 1))
             word.append(number)
@@ -50,26 +51,11 @@ def words_of(pieces: Sequence[bytes]) -> Words:
     return Words(np.array(kind), np.array(word), np.array(ends), np.array(same))
 
 
-def _characters(pieces: Sequence[bytes]) -> Iterator[tuple[str, int]]:
-    """Yield the text of each token, or of the tokens that together are one character, and their number."""
-    start = 0
-    while start < len(pieces):
-        for stop in range(start + 1, min(start + MOST_BYTES, len(pieces)) + 1):
-            try:
-                yield b"".join(pieces[start:stop]).decode(), stop - start
-                break
-            except UnicodeDecodeError:
-                continue
-        else:
-            stop = start + 1
-            yield pieces[start].decode(errors="replace"), 1
-        start = stop
-
-
 @lru_cache(maxsize=4096)
 def _says_something(c: str) -> bool:
-    """Check for a letter, a digit or a picture such as an emoji; U+FFFD stands for bytes that are no character."""
-    return unicodedata.category(c)[0] in "LN" or (unicodedata.category(c) == "So" and c != "\ufffd")
+    """Check for a letter, a digit or a picture such as an emoji."""
+    category = unicodedata.category(c)
+    return category[0] in "LN" or (category == "So" and c != "\ufffd")  # U+FFFD stands for what is no character
 
 
 @lru_cache(maxsize=4096)

@@ -151,7 +151,7 @@ def draws_layerwise(view: View) -> bool:
 @models.cached_by_model(64)
 def words_in(settings: Settings, ids: tuple[int, ...]) -> Words:
     """Return the words of these tokens."""
-    return words_of(models.tokenizer_of(settings.model).token_bytes(list(ids)))
+    return words_of(models.tokenizer_of(settings.model).spans(ids))
 
 
 @models.cached_by_model(64)

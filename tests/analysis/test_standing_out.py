@@ -8,7 +8,14 @@ import pytest
 from attnviz.analysis import standing_out
 from attnviz.analysis.search import Found, strongest_pair
 from attnviz.analysis.standing_out import DUPLICATE, INDUCTION, strongest, strongest_of_layer
-from attnviz.analysis.words import MARK, MARK_PIECE, PIECE, WHOLE, words_of
+from attnviz.analysis.words import MARK, MARK_PIECE, PIECE, WHOLE, Words
+from attnviz.analysis.words import words_of as words_of_spans
+from attnviz.characters import spans
+
+
+def words_of(pieces: list[bytes]) -> Words:
+    return words_of_spans(spans(pieces))
+
 
 T, H = 23, 3
 CAUSAL = np.tri(T, dtype=bool)
@@ -145,11 +152,8 @@ def test_words_of_several_tokens_are_one_and_characters_without_spaces_each_thei
     assert words.last == 8 and words_of([b".", b" "]).last == 1
     assert words_of(["ผม".encode(), "รัก".encode()]).word.tolist() == [0, 1]
     assert words_of(["при".encode(), "вет".encode()]).word.tolist() == [0, 0]
-    assert words_of(["🐈".encode()[i : i + 2] for i in (0, 2)] + [b"\xe2\x80\x8d"]).kind.tolist() == [
-        PIECE,
-        PIECE,
-        MARK,
-    ]
+    family = words_of([bytes([b]) for b in "👩‍👧".encode()])
+    assert {*family.kind} == {PIECE} and {*family.word} == {0} and family.ends_character.sum() == 1
 
 
 def test_the_relation_of_key_and_query_is_that_of_their_tokens():
