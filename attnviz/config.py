@@ -162,6 +162,7 @@ class ModelConfig:
     qkv_bias: bool = False
     o_bias: bool = False
     lm_head_bias: bool = False
+    head_rows: int | None = None  # of a head in place of the output layer: a classifier's labels; 0: no head at all
     embedding_scale: float | None = None  # factor on embeddings, sqrt(d_model) in Gemma
     logit_softcap: float | None = None  # c · tanh(logits / c)
     # positions
@@ -264,6 +265,10 @@ class ModelConfig:
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), 1e-20, 1e9)
         whole("n_sinks", self.n_sinks, low=0)
+        if self.head_rows is not None:
+            whole("head_rows", self.head_rows, low=0)
+            if self.tie_embeddings:
+                raise ConfigError("tie_embeddings must be false with head_rows, which replaces the output layer")
         for layer in self.full_layers:
             whole("full_layers", layer, low=0, high=self.n_layers - 1)
         if self.moe is not None and self.moe.n_dense_layers > self.n_layers:

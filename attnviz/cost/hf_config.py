@@ -13,6 +13,7 @@ from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
 from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, TIED_BY_EITHER, Architecture
 from attnviz.cost.hf_fields import Fields
+from attnviz.cost.hf_heads import name_in, read_head
 from attnviz.cost.hf_llama_like import LLAMA_LIKE, unlike_llama
 
 MARKS = ("model_type", "architectures", "text_config", "hidden_size", "num_hidden_layers", "n_embd")
@@ -26,7 +27,7 @@ OTHER_PARTS = {
 }
 CHECKED = (  # fields that decide whether an unknown architecture is counted, or that change no number
     *MARKS, "hidden_act", "sliding_window", "use_sliding_window", "layer_types", "quantization_config", "rms_norm_eps",
-    "transformers_version", "use_cache",
+    "transformers_version", "use_cache", "id2label", "label2id", "num_labels",
 )  # fmt: skip
 KNOWN = sorted(ARCHITECTURES | ALIASES)
 
@@ -62,6 +63,7 @@ def read_hf_config(config: dict) -> Description:
     architecture = _lookup(name, decoder)
     fields = Fields(decoder, architecture.defaults)
     model = architecture.read(fields)
+    model |= read_head(name, fields, config)
     uncounted = {name: what for name, what in OTHER_PARTS.items() if config.get(name) or decoder.get(name)}
     return Description(
         ModelConfig(name=name, **model), name, fields.used, fields.assumed, uncounted | fields.uncounted,
@@ -97,8 +99,7 @@ def _architecture(config: dict) -> str:
     first = classes[0] if isinstance(classes, list) and classes else ""
     if not isinstance(first, str):
         raise ConfigError(f"architectures must be a list of class names, not {shown(classes)}")
-    name = first.split("For")[0].removesuffix("LMHeadModel").lower()
-    return CLASSES.get(name, first)
+    return CLASSES.get(name_in(first), first)
 
 
 def _lookup(name: str, decoder: dict) -> Architecture:

@@ -78,8 +78,8 @@ def layer_weights(model: ModelConfig) -> int:
 
 
 def output_weights(model: ModelConfig) -> int:
-    """Return those of the output layer, whether or not it is the embedding's matrix."""
-    return model.vocab_size * model.d_model
+    """Return those of the output layer, whether or not it is the embedding's matrix, or of the head in its place."""
+    return (model.vocab_size if model.head_rows is None else model.head_rows) * model.d_model
 
 
 def _embeddings(model: ModelConfig) -> dict[str, Expression]:
@@ -104,7 +104,13 @@ def _norms(model: ModelConfig) -> Expression:
 
 
 def _output_layer(model: ModelConfig) -> list[Expression]:
-    """Count the matrix from d_model to the vocabulary; with tied embeddings only its bias, if any."""
+    """Count the matrix from d_model to the vocabulary; with tied embeddings only its bias, if any.
+
+    A head in its place has rows of its own.
+    """
+    if model.head_rows is not None:
+        matrix = model.head_rows * width(model)
+        return [matrix + model.head_rows] if model.lm_head_bias else [matrix] * bool(model.head_rows)
     U = letter("U", model.vocab_size)
     return [U * width(model)] * (not model.tie_embeddings) + [U] * model.lm_head_bias
 

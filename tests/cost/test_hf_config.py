@@ -15,6 +15,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import count_parameters, kv_cache_bytes, load_presets
 from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES
 from attnviz.cost.hf_config import is_hf_config, read_hf_config
+from attnviz.cost.weights import layer_weights, multiplied_weights
 from attnviz.facts import published_facts
 from tests.together import together
 
@@ -419,3 +420,70 @@ def test_any_config_is_counted_or_refused_with_a_sentence(model_type, config, ne
         assert 10 < len(str(problem)) < 1_200
     else:
         assert count_parameters(found.model).total > 0 and kv_cache_bytes(found.model, 1) > 0
+
+
+HEADED = {  # with layers that most architectures share
+    "llama": SIZES | HEAD, "qwen2": SIZES, "gemma2": SIZES | HEAD, "phi": SIZES, "gpt2": GPT,
+    "gptj": GPT | {"rotary_dim": 8},
+    "gpt_neox": ROW, "mixtral": SIZES | HEAD | {"num_local_experts": 11, "num_experts_per_tok": 3},
+    "deepseek_v3": SIZES | DEEPSEEK, "bloom": {"vocab_size": 211, "hidden_size": 156, "n_layer": 7, "n_head": 6},
+}  # fmt: skip
+LOADERS = {
+    "Model": transformers.AutoModel, "ForCausalLM": transformers.AutoModelForCausalLM,
+    "ForSequenceClassification": transformers.AutoModelForSequenceClassification,
+    "ForTokenClassification": transformers.AutoModelForTokenClassification,
+    "ForQuestionAnswering": transformers.AutoModelForQuestionAnswering,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("labels", [{}, {"num_labels": 5}, {"id2label": {str(i): f"L{i}" for i in range(7)}}])
+@pytest.mark.parametrize(("model_type", "head"), [(m, h) for m in HEADED for h in LOADERS])
+def test_each_head_has_the_parameters_of_transformers(model_type, head, labels):
+    config = {name: 2 if name in ("num_hidden_layers", "n_layer") else n for name, n in HEADED[model_type].items()}
+    for ties in (True, False):
+        configuration = transformers.AutoConfig.for_model(
+            model_type, pad_token_id=None, tie_word_embeddings=ties, **config, **labels
+        )
+        try:
+            with torch.device("meta"):
+                live = LOADERS[head].from_config(configuration)
+        except ValueError:  # transformers has no such class
+            return
+        written = {"model_type": model_type, "tie_word_embeddings": ties, **config, **labels}
+        found = read_hf_config(written | {"architectures": [type(live).__name__]})
+        counted = count_parameters(found.model)
+        assert counted.total == sum(p.numel() for p in live.parameters())
+        beside = {id(p) for p in live.base_model.parameters()}
+        of_head = sum(p.numel() for p in live.parameters() if id(p) not in beside)
+        embedding = 0 if head != "ForCausalLM" or not ties else live.get_input_embeddings().weight.numel()
+        bias = found.model.lm_head_bias * (found.model.head_rows or found.model.vocab_size)
+        assert multiplied_weights(found.model) - layer_weights(found.model) == of_head + embedding - bias
+
+
+@pytest.mark.parametrize(
+    ("config", "rows"),
+    [
+        ({"architectures": ["ChatGLMModel"], "model_type": "chatglm"}, None),  # its files name the base class
+        ({"architectures": ["InternVLChatModel"], "llm_config": {"architectures": ["Qwen2ForCausalLM"]}}, None),
+        ({"architectures": ["LlavaForConditionalGeneration"], "text_config": {"model_type": "llama"}}, None),
+        ({"architectures": ["LlamaForSequenceClassification"], "num_labels": 1}, 1),
+        ({"architectures": ["LlamaModel"]}, 0),
+        ({"architectures": ["MistralModel"], "model_type": "mistral"}, 0),
+        ({"model_type": "llama"}, None),
+        ({"architectures": ["GPT2LMHeadModel"]}, None),
+        ({"architectures": ["GPT2DoubleHeadsModel"], "model_type": "gpt2"}, None),
+    ],
+)
+def test_the_class_says_what_follows_the_last_norm(config, rows):
+    if config.get("model_type") == "chatglm":
+        config = config | {
+            "num_layers": 3, "hidden_size": 156, "num_attention_heads": 6, "kv_channels": 26, "ffn_hidden_size": 101,
+            "padded_vocab_size": 211, "seq_length": 89, "rmsnorm": True,
+        }  # fmt: skip
+    assert read_hf_config(config).model.head_rows == rows
+
+
+def test_an_unknown_head_is_said_not_to_be_counted():
+    found = read_hf_config({"model_type": "qwen2", "architectures": ["Qwen2ForRewardModel"]})
+    assert found.model.head_rows == 0 and "Qwen2ForRewardModel" in found.uncounted["architectures"]
+    assert "output layer" not in count_parameters(found.model).parts

@@ -75,6 +75,13 @@ def description_texts(found: Description) -> list[str]:
             f"The file does not say whether the embeddings are tied. If they are, the model has {n_tied:,} fewer "
             "parameters."
         )
+    if found.model.head_rows is not None:
+        rows, C = found.model.head_rows, found.model.d_model
+        head = f"a head of {count(rows, 'row')}, {count(rows * (C + found.model.lm_head_bias), 'parameter')}"
+        texts.append(
+            f"This class has no output layer over the vocabulary{f', but {head}' if rows else ''}: it predicts no "
+            "next token."
+        )
     if found.uncounted:
         left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
         texts.append(f"**Not counted**: {left_out}.")
