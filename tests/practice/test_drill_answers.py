@@ -1,12 +1,14 @@
 """Typed answers: what is read, what is asked about, and what is refused."""
 
 import math
+import re
 
 import pytest
 
-from attnviz.practice.drills import make
-from attnviz.practice.drills.answers import BYTES, NumberAnswer, Wrong
+from attnviz.practice.drills import KINDS, make
+from attnviz.practice.drills.answers import BYTES, ExpressionAnswer, NumberAnswer, ShapeAnswer, Wrong
 from attnviz.practice.drills.evaluate import Unreadable, evaluate
+from tests.together import together
 
 
 def test_an_answer_in_the_wrong_unit_is_named():
@@ -92,3 +94,141 @@ def test_a_binary_unit_after_the_number_of_decimal_ones_is_converted():
 def test_what_is_not_read_is_answered_by_what_to_change(written, hint):
     with pytest.raises(Unreadable, match=hint):
         evaluate(written)
+
+
+def value_read(given: str, unit: str) -> float | str:
+    """Return the number as which a typed answer is read, or the hint."""
+    grades = {}
+    for candidate in CANDIDATES:
+        grades[candidate] = NumberAnswer(candidate, unit).grade(given)
+    right = [candidate for candidate, grade in grades.items() if grade.right]
+    assert len(right) <= 1
+    return right[0] if right else next(iter(grades.values())).explanation
+
+
+READ = {
+    "1.5 GiB": (1.5, "GiB"), "1,5": (1.5, ""), "1,5 GiB": (1.5, "GiB"), "1.234,5": (1234.5, ""),
+    "1,234.5": (1234.5, ""), "1 536": (1536, ""), "1_536": (1536, ""), "1'536": (1536, ""), "1’536": (1536, ""),
+    "1\u202f536": (1536, ""), "1\u2009536": (1536, ""), "1,536": (1536, ""), "1 234 567,8": (1234567.8, ""),
+    "1.048.576": (2**20, ""), "0,512": (0.512, ""), "1e-3": (0.001, ""), "1E-3": (0.001, ""), "10^-3": (0.001, ""),
+    "1.5·10^3": (1500, ""), "1.5 × 10³": (1500, ""), "1,5e3": (1500, ""), "3/8": (0.375, ""), "⅜": (0.375, ""),
+    "3÷8": (0.375, ""), "√2/2": (math.sqrt(0.5), ""), "sqrt(2)/2": (math.sqrt(0.5), ""), "√(2)/2": (math.sqrt(0.5), ""),
+    "sqrt2/2": (math.sqrt(0.5), ""), "1/√2": (math.sqrt(0.5), ""), "2√2/4": (math.sqrt(0.5), ""),
+    "-32/√100": (-3.2, ""), "−32 / √100": (-3.2, ""), "2^10": (1024, ""), "2**10": (1024, ""), "2¹⁰": (1024, ""),
+    "10 %": (0.1, ""), "10%": (0.1, ""), "10 percent": (0.1, ""), "10 per cent": (0.1, ""), "１０％": (0.1, ""),
+    "12·64": (768, ""), "12x64": (768, ""), "12 x 64": (768, ""), "12×64": (768, ""), "12*64": (768, ""),
+    "12•64": (768, ""), "12∗64": (768, ""), "−8": (-8, ""), "–8": (-8, ""), "－８": (-8, ""), "‑8": (-8, ""),
+    "１５３６": (1536, ""), "１，５３６": (1536, ""), "１．５": (1.5, ""), "١٥٣٦": (1536, ""), "١٫٥": (1.5, ""),
+    "≈3.2": (3.2, ""), "~ 3.2": (3.2, ""), "approx. 3.2": (3.2, ""), "ca. 3.2": (3.2, ""), "about 3.2": (3.2, ""),
+    "= 42": (42, ""), "42.": (42, ""), "042": (42, ""), "42 keys": (42, ""), "42 KV heads": (42, ""), 
+    "x = 42": (42, ""), "π/2 rad": (math.pi / 2, "rad"), "0.5π": (math.pi / 2, "rad"),
+    "The answer is 42.": (42, ""), "it's 42": (42, ""), "Answer: 42": (42, ""), "6·7 = 42": (42, ""), "42×": (42, ""),
+    "4096 bits": (512, "B"), "512 bytes": (512, "B"), "0.5 KiB": (512, "B"), "512b": ("b can mean bits", "B"),
+    "1.5 GIB": (1.5, "GiB"), "1536 MiB": (1.5, "GiB"), "1536MiB": (1.5, "GiB"), "1,536 MiB": (1.5, "GiB"),
+    "1.5 gibibytes": (1.5, "GiB"), "1.610612736 GB": (1.5, "GiB"), "1.610612736 gb": (1.5, "GiB"),
+    "1.5 Gib": ("Gib can mean bits", "GiB"), "1.5 Gb": ("Gb can mean bits", "GiB"), "1.5 G": ("G can be GB", "GiB"),
+    "0.042 s": (42, "ms"), "42 ms": (42, "ms"), "42000 µs": (42, "ms"), "42 milliseconds": (42, "ms"),
+    "42 tokens": (42, "tokens"), "42 tok/s": (42, "tokens/s"), "42 tokens per second": (42, "tokens/s"),
+    "180°": (math.pi, "rad"), "180 degrees": (math.pi, "rad"), "pi": (math.pi, "rad"), "π rad": (math.pi, "rad"),
+    "1.536 million": (1_536_000, ""), "1.536 million parameters": (1_536_000, ""), "1.536e6": (1_536_000, ""),
+    "42 GB": ("“GB” is not the unit of the answer: give it in ms", "ms"), "5–6": ("can be a range", ""),
+    "1,0485,76": ("not one number", ""), "1.2.3": ("not one number", ""), "0x40": ("two meanings", ""),
+    "1/2π": ("two meanings", ""), "exp(1,5)": ("two meanings. Type 1.5", ""), "2, 3": ("Type one number", ""),
+    "2(3+4)": ("· or * between factors", ""), "2*3 = 7": ("“2*3” is 6, not 7", ""), "1.5M": ("Write 151M as 151e6", ""),
+    "3!": ("is not a number", ""), "minus 8": ("is not a number", ""), "half": ("is not read", ""),
+    "≤ 8": ("not a", ""),
+}  # fmt: skip
+CANDIDATES = sorted({each for each, _ in READ.values() if not isinstance(each, str)} | {77.0})
+
+
+@pytest.mark.parametrize("given", READ)
+def test_what_people_type_is_that_number_or_gets_a_hint(given):
+    """Nothing is read as a number that it is not: each answer is right for one of the candidates or for none."""
+    expected, unit = READ[given]
+    found = value_read(given, unit)
+    if isinstance(expected, str):
+        assert isinstance(found, str) and expected in found, found
+        assert not any(NumberAnswer(each, unit).grade(given).read for each in CANDIDATES)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "right", "hint"),
+    [
+        ("5,692", 5.692, "“5,692” has two meanings. Type 5692 without a separator, or 5.692."),
+        ("5,692", 5692, ""), ("5,692", 7.0, None), ("5.692", 5.692, ""), ("5.692", 5692, "or 5.6920."),
+        ("5.6920", 5692, None), ("5,6920", 5.692, ""), ("131.072", 131_072, "Type 131072 without a separator"),
+        ("131,072", 131_072, ""), ("12,500·2", 25, "Type 12500"), ("０，５１２", 0.512, ""),
+        ("-5,692", -5.692, "5.692"),
+        ("3,141", 3.5, "3.141"),  # a known mistake
+    ],
+)  # fmt: skip
+def test_a_number_with_two_meanings_is_asked_about_where_it_matters(given, right, hint):
+    """hint: "" where the answer is right, None where it is wrong in either meaning."""
+    grade = NumberAnswer(right, tolerance=0.001, wrong=(Wrong(3.141, "a mistake"),)).grade(given)
+    if hint:
+        assert not grade.read and hint in grade.explanation
+    else:
+        assert grade.read and grade.right == (hint == "")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("(2, 3, 144)", ""), ("[2,3,144]", ""), ("2 3 144", ""), ("2x3x144", ""), ("2 × 3 × 144", ""), ("2;3;144", ""),
+        ("torch.Size([2, 3, 144])", ""), ("shape = (2, 3, 144)", ""), ("(2, 3, 144,)", ""), ("2, 3, 6*24", ""),
+        ("2, 3, 6·24", ""), ("(2, 3, 6 x 24)", ""), ("２，３，１４４", ""), ("2、3、144", ""), ("= (2, 3, 144).", ""),
+        ("B,T,C", "not as letters"), ("2, 3, C", "not as letters"), ("2.5, 3", "whole numbers"), ("", "whole numbers"),
+        ("2, 3, -1", "whole numbers"), ("2, 3, 0144", "cannot begin with 0"), ("2,,3", "is not a number"),
+    ],
+)  # fmt: skip
+def test_a_shape_is_read_in_any_notation(given, expected):
+    grade = ShapeAnswer((2, 3, 144)).grade(given)
+    assert grade.right == (not expected) and (not expected or (expected in grade.explanation and not grade.read))
+    assert not ShapeAnswer((2, 3, 6, 24)).grade(given).right
+
+
+def test_a_comma_in_a_size_of_a_shape_is_asked_about():
+    assert "Type each size without one" in ShapeAnswer((2, 1536)).grade("2, 1,536").explanation
+    assert ShapeAnswer((2, 1, 536)).grade("2, 1,536").right and ShapeAnswer((1, 536)).grade("1,536").right
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2·L·K·D·b", ""), ("2*L*K*D*b", ""), ("2LKDb", ""), ("2 L K D b", ""), ("2L·KD·b", ""), ("b(2L)(KD)", ""),
+        ("= 2LKDb bytes", ""), ("cache = 2·L·K·D·b", ""), ("2 × L × K × D × b", ""), ("2 x L x K x D x b", ""),
+        ("(L + L)·K·D·b", ""), ("２·L·K·D·b", ""), ("L·K·D·b", "once"), ("LKDb", "once"),
+        ("2LKDB", "between the factors"),
+        ("4LKDb/2", ""), ("1/2L", "between the factors"), ("2·l·K·D·b", "not a variable"),
+        ("b = 2·L·K·D·b", "without an equals sign"),
+    ],
+)  # fmt: skip
+def test_a_formula_is_read_as_it_is_written(given, expected):
+    letters = {"L": "layers", "K": "KV heads", "D": "head_dim", "b": "bytes per number"}
+    grade = ExpressionAnswer("2*L*K*D*b", letters, {"L*K*D*b": "You counted K and V once."}).grade(given)
+    assert grade.right == (not expected) and expected in grade.explanation
+
+
+@together("name", KINDS)
+def test_each_right_answer_is_accepted_as_people_write_it(name):
+    """With a decimal comma, after "=" or "≈", in full-width digits, in a sentence, with its unit."""
+    for seed in range(12):
+        question = make(name, seed)
+        match question.answer:
+            case NumberAnswer(value=value, unit=unit, tolerance=tolerance):
+                exact = f"{value:.6g}" if tolerance else repr(value)
+                wide = exact.translate({ord("0") + i: chr(ord("０") + i) for i in range(10)} | {ord("."): "．"})
+                typed = [f"= {exact}", f"≈ {exact}", f"The answer is {exact} {unit}.", f"{exact}{unit}", wide]
+                typed += [f"{value:.4f}".replace(".", ",")] if tolerance and abs(value) > 1 else []
+                typed += [f"{value:,}".replace(",", each) for each in " '_\u202f"] if value == int(value) else []
+            case ShapeAnswer(shape=shape):
+                typed = [str(list(shape)), f"torch.Size({list(shape)})", "，".join(map(str, shape))]
+            case ExpressionAnswer(formula=formula):
+                typed = [formula.replace("*", each) for each in ("·", " × ", " x ")] + [f"= {formula}"]
+                typed += [re.sub(r"\*(?!\d)", "", formula)]
+            case _:
+                continue
+        for given in typed:
+            assert question.grade(given).right, (question.text, given, question.grade(given))

@@ -10,13 +10,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from attnviz.equations import Expression, number_text
-from attnviz.practice.drills.evaluate import MAX_CHARS, Unreadable, evaluate
-
-BYTES = {
-    "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
-}  # fmt: skip
-_BY_LOWER = {name.lower(): name for name in BYTES}
-_UNIT = re.compile(r"(?i)\s*(b|bytes?|kb|mb|gb|tb|kib|mib|gib|tib)$")
+from attnviz.practice.drills.evaluate import evaluate
+from attnviz.practice.drills.reading import MAX_CHARS, Unreadable, bare, readings, separated, without_noun
+from attnviz.practice.drills.units import BINARY, BYTES, family_of, split
 
 
 @dataclass(frozen=True)
@@ -61,16 +57,24 @@ class NumberAnswer:
         return math.isclose(a, b, rel_tol=max(self.tolerance, 1e-9), abs_tol=1e-9)
 
     def grade(self, given: str) -> Grade:
-        number, typed = given.strip(), ""
-        if self.unit in BYTES and (found := _UNIT.search(number)):
-            number, typed = number[: found.start()], _BY_LOWER.get(found[1].lower(), "B")
-        elif self.unit and number.lower().endswith(self.unit.lower()):
-            number = number[: -len(self.unit)]
+        """Grade a number as typed. One with two meanings is asked about if the second one is right or known."""
         try:
-            value = evaluate(number)
+            number, typed = split(_last_side(bare(given)), self.unit)
+            texts = readings(without_noun(number))
+            first, *others = [self._graded(text, typed) for text in texts]
         except Unreadable as error:
             return Grade(False, str(error), read=False)
-        factor = BYTES[typed] / BYTES[self.unit] if typed else 1.0
+        if first.right or not any(other.right or (other.explanation and not first.explanation) for other in others):
+            return first
+        written = separated(number)
+        kinds = f"{re.sub('[.,]', '', written)} without a separator", written.replace(",", ".") + "0" * ("." in written)
+        return Grade(False, f"“{written}” has two meanings. Type {kinds[0]}, or {kinds[1]}.", read=False)
+
+    def _graded(self, number: str, typed: str) -> Grade:
+        """Grade a number with one meaning in the typed unit. typed: "" for the unit that is asked for."""
+        value = evaluate(number)
+        sizes = family_of(self.unit)
+        factor = sizes[typed] / sizes[self.unit] if typed else 1.0
         if message := self._meant_binary(value, typed):
             return Grade(False, message, read=False)
         if factor != 1 and self._equal(value, self.value):
@@ -90,12 +94,12 @@ class NumberAnswer:
 
     def _half_a_digit(self, number: str, factor: float) -> float:
         """Return half of the last typed digit, of two decimals or more; 0 for other numbers, or without a tolerance."""
-        decimals = re.fullmatch(r"\s*[-−–+]?\d*\.(\d{2,9})\s*", number)
+        decimals = re.fullmatch(r"\s*[-+]?\d*\.(\d{2,9})\s*", number)
         return 0.50000001 * factor * 10.0 ** -len(decimals[1]) if self.tolerance and decimals else 0.0
 
     def _meant_binary(self, value: float, typed: str) -> str:
         """Say so if the number is right with kB, MB, … read as 1,024 B, …"""
-        binary = {"kB": "KiB", "MB": "MiB", "GB": "GiB", "TB": "TiB"}.get(typed)
+        binary = BINARY.get(typed)
         if binary is None or not self._equal(value * BYTES[binary] / BYTES[self.unit], self.value):
             return ""
         return f"1 {typed} is {BYTES[typed]:,.0f} B here, and 1 {binary} is {BYTES[binary]:,} B. Which do you mean?"
@@ -125,11 +129,12 @@ class ShapeAnswer:
         return _repeats(self.shape, *(shape for shape, _ in self.wrong))
 
     def grade(self, given: str) -> Grade:
-        given = given.strip().removeprefix("torch.Size")
-        found = re.findall(r"\d+", given[:MAX_CHARS])
-        if not found or re.search(r"[^\d\s,()\[\]x×·]", given):
-            return Grade(False, "Type a shape as whole numbers separated by commas, such as 2, 3, 5.", read=False)
-        shape = tuple(int(n[:12]) for n in found)
+        try:
+            shape, *others = _shapes(given)
+        except Unreadable as error:
+            return Grade(False, str(error), read=False)
+        if self.shape in others:
+            return Grade(False, "A comma separates two sizes. Type each size without one, such as 1536.", read=False)
         if shape == self.shape:
             return Grade(True)
         if explanation := dict(self.wrong).get(shape):
@@ -215,10 +220,11 @@ class ExpressionAnswer:
 
     def grade(self, given: str) -> Grade:
         try:
-            if self._same(given, self.formula):
+            typed = _last_side(re.sub(r"(?i) bytes?$", "", bare(given)), dict.fromkeys(self.letters, 2.0))
+            if self._same(typed, self.formula):
                 return Grade(True)
             return next(
-                (Grade(False, explanation) for wrong, explanation in self.wrong.items() if self._same(given, wrong)),
+                (Grade(False, explanation) for wrong, explanation in self.wrong.items() if self._same(typed, wrong)),
                 Grade(False),
             )
         except Unreadable as error:
@@ -267,6 +273,36 @@ class CellAnswer:
 
 def _repeats(*answers: object) -> bool:
     return len(set(answers)) < len(answers)
+
+
+def _last_side(text: str, letters: Mapping[str, float] | None = None) -> str:
+    """Return what follows the last equals sign. Unreadable if another side is a different number."""
+    *before, last = [side.strip() for side in re.split("[=≈≃≅]", text) if side.strip()] or [""]
+    for side in before:
+        try:
+            found, value = evaluate(side, letters), evaluate(last, letters)
+        except Unreadable:
+            continue  # a name, as in "B = 3", or a unit
+        if letters and not math.isclose(found, value):
+            raise Unreadable("Type the formula only, without an equals sign.")
+        if not math.isclose(found, value, rel_tol=0.01):
+            raise Unreadable(f"“{side[:40]}” is {number_text(found)}, not {number_text(value)}.")
+    return last
+
+
+def _shapes(given: str) -> list[tuple[int, ...]]:
+    """Parse a shape: sizes, or products, between commas, or else between spaces or signs. Return its other meaning too,
+    in which a comma separates thousands."""
+    text = bare(re.sub(r"^\s*(?:\w+\s*=\s*)?(?:torch\.Size)?", "", given)).strip("()[]{}, ")
+    if not re.fullmatch(r"[\d\s,;()\[\]xX*]*\d[\d\s,;()\[\]xX*]*", text):
+        hint = "sizes as numbers, not as letters" if re.search("[A-WYZa-wyz]", text) else "a shape as whole numbers"
+        raise Unreadable(f"Type {hint}, separated by commas, such as 2, 3, 5.")
+    parts = re.split("[,;]", text) if re.search("[,;]", text) else re.split(r"[\s*xX]+", text)
+    if re.search(r", ?0\d", text):
+        raise Unreadable("A size cannot begin with 0. Type each size without a separator, such as 1024.")
+    merged = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+    found = [tuple(int(evaluate(part)) for part in parts)]
+    return [*found, *(_shapes(merged) if merged != text and "," in merged else [])]
 
 
 Answer = NumberAnswer | ShapeAnswer | ChoiceAnswer | OrderAnswer | ExpressionAnswer | CellAnswer

@@ -7,28 +7,20 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-MAX_CHARS = 200
+from attnviz.practice.drills.reading import Unreadable, plain, readings
+
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "ln": math.log, "log2": math.log2, "cos": math.cos,
     "sin": math.sin, "tanh": math.tanh, "floor": math.floor, "ceil": math.ceil,
 }  # fmt: skip
 _CONSTANTS = {"pi": math.pi, "e": math.e}
-_SIGNS = str.maketrans(
-    {"·": "*", "×": "*", "⋅": "*", "−": "-", "–": "-", "π": " pi ", "\u202f": " ", "\xa0": " ", "√": "sqrt",
-     "⌊": "floor(", "⌋": ")", "⌈": "ceil(", "⌉": ")"}
-)  # fmt: skip
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
-_NAMED = re.compile(r"(?i)^(kv|query|key|head|line|token|position)( head)? (?=\d+$)")
-
-
-class Unreadable(ValueError):
-    """The text is not a valid expression. The message says why."""
+_NAMED = re.compile(r"(?i)^(kv|query|key|head|line|token|position)( head)?( no\.?)?[ :#]+(?=\d+$)")
+_FACTOR = r"((?:^|\(|(?<![/^*])[-+*]) ?[\d.]+) *"  # a number that nothing before it divides or is raised to
 
 
 def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
     """Evaluate an expression. Raises Unreadable if it is invalid or has no finite value."""
-    if len(written) > MAX_CHARS:
-        raise Unreadable(f"An answer can have at most {MAX_CHARS} characters; this one has {len(written):,}.")
     text = _in_python(written, letters or {})
     try:
         value = _value(ast.parse(text, mode="eval").body, letters or {})
@@ -45,21 +37,39 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
 
 def _in_python(written: str, letters: Mapping[str, float]) -> str:
     """Rewrite an expression in Python's signs, as far as it has one meaning."""
-    text = _NAMED.sub("", written.strip()).translate(_SIGNS).strip()
-    text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
-    text = re.sub(r"((?:^|\(|(?<![/^*])[-+*]) ?[\d.]+) *pi\b", r"\1*pi", text)  # not 1/2π, which has two meanings
+    text = readings(_NAMED.sub("", plain(written)))[0]
+    text = re.sub(r"(?:√ ?|\bsqrt(?=\d))(\d[\d.]*|[A-Za-z]\w*)", r"sqrt(\1)", text).replace("√", "sqrt")
+    text = re.sub(rf"{_FACTOR}(?=pi\b|sqrt\()", r"\1*", text)  # not 1/2π, which has two meanings
+    text = _multiplied(text, letters) if letters else text
     text = re.sub("⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda raised: f"**{raised[0].translate(_RAISED)}", text).replace("^", "**")
     if "x" not in letters:
         text = re.sub(r"^([\d.]+) ?[*xX]$", r"\1", text)
-        text = re.sub(r"(?<=[\w)]) [xX] (?=[\w(√])|(?<=\d\d)[xX](?=[\d(])|(?<=[1-9)])[xX](?=[\d(])", "*", text)
+        text = re.sub(r"(?<=[\w)]) [xX] (?=[\w(])|(?<=\d\d)[xX](?=[\d(])|(?<=[1-9)])[xX](?=[\d(])", "*", text)
     text = re.sub(r"\b(sqrt|exp|log2?|ln|cos|sin|tanh|floor|ceil) +([\w.]+)$", r"\1(\2)", text)
-    return re.sub(r"^([\d.]+) ?%$", r"\1 / 100", text)
+    return re.sub(r"^([\d.]+) ?(?:%|per ?cent)$", r"\1 / 100", text)
+
+
+def _multiplied(text: str, letters: Mapping[str, float]) -> str:
+    """Write the signs between the factors of 2LK(D + H); 1/2L keeps none, as it has two meanings."""
+    one = "".join(letters)
+
+    def spread(found: re.Match[str]) -> str:
+        return "*".join(re.findall(r"[\d.]+|[A-Za-z]", found[0]))
+
+    if re.search(rf"[/^] ?[\d.]*[{one}\d)] ?(?:[{one}]|\()", text):
+        return text
+    text = re.sub(rf"(?<![A-Za-z\d.])(?:\d[\d.]*)?[{one}]+(?![A-Za-z\d])", spread, text)
+    return re.sub(rf"(?<=[{one}\d)])(?<!log2) ?(?=\()|(?<=\)) ?(?=[{one}])|(?<=[{one}\d]) (?=[{one}])", "*", text)
 
 
 def _hint(text: str, letters: Mapping[str, float]) -> str:
     """Say what to change in what people type most: factors without a sign, a unit or a suffix after a number."""
+    if "pi" in text and re.search(r"[/^] ?[-\d.]+ *pi", text):
+        return " It has two meanings: write brackets, as in 1/(2π) or (1/2)·π."
     if letters or re.fullmatch(r"\d+[A-Za-z]{2,}", text):
         return " Write · or * between the factors."
+    if re.search(r"[\d)] ?\(|, ", text):
+        return " Type one number, with · or * between factors."
     if re.fullmatch(r"[-\d.,]+ ?[kKMGBT]", text):
         return " Write 151M as 151e6."
     return " Leave out the unit." if re.fullmatch(r"[-\d.,]+ [a-zA-Z/ ]+", text) else ""
@@ -87,6 +97,10 @@ def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
             return _FUNCTIONS[name](_value(inside, letters))
         case ast.BinOp(left=left, op=op, right=right):
             return _binary(op, _value(left, letters), _value(right, letters))
+        case ast.Call(func=ast.Constant() | ast.BinOp()):
+            raise Unreadable("Type · or * between factors.")
+        case ast.Tuple():
+            raise Unreadable("Type one number.")
     raise Unreadable(f"Use numbers, + − * / ^, brackets, {', '.join(_FUNCTIONS)}, pi, e and the question's variables.")
 
 
