@@ -118,7 +118,7 @@ def _traced(page: str, row: Mapping, rng: random.Random) -> Visit:
         "colour": rng.choice(("root", "linear", "log")), "sink_aside": rng.random() < 0.5, "tiled": rng.random() < 0.5,
         "alike": rng.choice(("keys", "values")), "off_way": rng.choice(("zero", "mean")),
         "pinned": heads, "off": heads, "mask_window": rng.choice((1, 8, 40)), "mask_sinks": rng.choice((1, 16)),
-        "mask_padding": rng.choice((1, 3, 30)),
+        "mask_padding": rng.choice((1, 3, 30)), "merged": rng.random() < 0.5,
     }  # fmt: skip
     return Visit(page, Settings(**changes).normalised())
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from attnviz.characters import Span, graphemes
 from attnviz.config import ModelConfig
 from attnviz.cost import count_parameters
 from attnviz.phrases import count
@@ -80,6 +82,20 @@ def _about_text(text: str) -> dict[str, bool]:
 
 def _is_latin(c: str) -> bool:
     return c.isascii() or unicodedata.name(c, "").startswith("LATIN ")
+
+
+def split_characters(spans: Sequence[Span]) -> str:
+    """Return a notice with ways out if most characters of the text are several tokens each; "" otherwise."""
+    written = [span for span in spans if not span.text.isspace()]
+    split = sum(span.stop - span.start > 1 for span in written)
+    n_characters = sum(len(graphemes(span.text.strip())) for span in written)
+    if 2 * split <= n_characters:
+        return ""
+    return (
+        f"{split:,} of {count(n_characters, 'character')} {'is' if split == 1 else 'are'} several tokens each: this "
+        "tokenizer has only their bytes. Heads can merge the rows and columns of a character; for characters that are "
+        "one token, open a model whose tokenizer has them, or choose another text."
+    )
 
 
 def trained_on(trained: ModelConfig) -> str:

@@ -15,6 +15,7 @@ from attnviz.phrases import count
 from attnviz.session.settings import MAX_CHARACTERS, MAX_QUOTED_CHARS, NOT_CHOSEN, Settings
 
 if TYPE_CHECKING:
+    from attnviz.analysis.merging import Merged
     from attnviz.analysis.search import Found
     from attnviz.compute.models import Read
     from attnviz.modules import Transformer
@@ -65,6 +66,18 @@ class View:
         found = [span for span in self._read.spans if span.stop <= len(self.ids)]
         n = found[-1].stop if found else 0
         return found + [Span(i, i + 1, self.labels[i]) for i in range(n, len(self.ids))]  # one too long to be whole
+
+    @cached_property
+    def n_split(self) -> int:
+        """Number of the text's characters that are several tokens."""
+        return sum(span.stop - span.start > 1 for span in self.spans)
+
+    @property
+    def merged(self) -> Merged | None:
+        """The trace's maps with one row and column per character; None without such characters, or if not chosen."""
+        from attnviz.analysis.merging import Merged
+
+        return Merged.of(self.trace, self.labels, self.spans) if self.settings.merged and self.n_split else None
 
     def first(self, most: int) -> int:
         """Return the number of tokens, at most `most`, with which the text is cut at a whole character."""

@@ -22,12 +22,17 @@ from attnviz.figures.phrases import meanings
 from attnviz.phrases import count, in_quotes, listed
 
 if TYPE_CHECKING:
+    from attnviz.analysis.merging import Merged
     from attnviz.analysis.search import Found
     from attnviz.trace import Trace
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
 LONGEST_TOKEN = 40  # characters, in a title
 SCALES = {"root": "square root", "linear": "linear", "log": "logarithmic"}  # of colour; the first is the default
+MERGED = (
+    "The tokens of one character are merged: the weights on its keys are summed, the rows of its queries are averaged "
+    "(as in Clark et al., 2019, for split words). "
+)
 LOWEST_TOP = 1e-3  # lowest end of a colour scale: ten units of the last decimal printed
 
 
@@ -51,14 +56,27 @@ def share_at(scale: str, along: np.ndarray, top: float) -> np.ndarray:
 
 
 def map_caption(
-    trace: Trace, labels: Sequence[str], layer: int, head: int, *, scale: str = "root", exclude_first: bool = False
+    trace: Trace,
+    labels: Sequence[str],
+    layer: int,
+    head: int,
+    *,
+    scale: str = "root",
+    exclude_first: bool = False,
+    merged: Merged | None = None,
 ) -> Caption:
-    """Write the caption of one head's map. scale: of colour; exclude_first: first key not in the scale."""
-    weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
+    """Write the caption of one head's map.
+
+    scale: of colour; exclude_first: first key not in the scale; merged: the maps that are drawn instead of the trace's.
+    """
+    maps: Trace | Merged = merged or trace
+    weights, allowed = maps.weights[layer, head], maps.allowed[layer]  # (T, S) each
+    drawn = merged.labels if merged else labels
+    positions = merged.positions if merged else [str(i) for i in range(len(labels))]
     return Caption(
         f"Layer {layer}, head {head} reads {_reads(trace, head)}",
-        _map_note(weights, allowed, scale, exclude_first),
-        _map_alt(weights, labels, layer, head),
+        f"{MERGED if merged else ''}{_map_note(weights, allowed, scale, exclude_first)}",
+        _map_alt(weights, drawn, positions, layer, head),
         _weights_formula(trace, head),
         line=_weights_line(trace, head),
         legend=_weights_legend(trace, head),
@@ -188,7 +206,7 @@ def sums(allowed: np.ndarray) -> str:
     return f"The weights of each row sum to 1, except for {count(n_empty, 'row')} in which every key is masked."
 
 
-def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) -> str:
+def _map_alt(weights: np.ndarray, labels: Sequence[str], positions: Sequence[str], layer: int, head: int) -> str:
     start = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
     if len(weights) == 1:
         return start + "The only token attends to itself."
@@ -197,7 +215,7 @@ def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) 
     )  # with a causal mask, query 0 can only attend to itself
     return start + (
         f"After the first row, the largest weight is {printed(weights[q + 1, k])}, "
-        f"from query {q + 1} “{labels[q + 1]}” to key {k} “{labels[k]}”."
+        f"from query {positions[q + 1]} “{labels[q + 1]}” to key {positions[k]} “{labels[k]}”."
     )
 
 

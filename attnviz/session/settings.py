@@ -202,6 +202,7 @@ class Settings:
     factor: float = _setting(2.0, Number(1, 32, whole=False))  # extended context ÷ training context
     colour: str = _setting("root", Choice(("root", "linear", "log")))
     sink_aside: bool = _setting(False, Flag())  # exclude the first token from the colour scale
+    merged: bool = _setting(False, Flag())  # one row and column per character in the maps of the Heads page
     tiled: bool = _setting(False, Flag())  # wrong order of KV heads: repeat() instead of repeat_interleave()
     alike: str = _setting("keys", Choice(("keys", "values")))
     # step by step

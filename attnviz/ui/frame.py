@@ -9,7 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
+from attnviz.compute.beyond_training import beyond_training, model_card, split_characters, trained_on
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.server.browser import workarounds
@@ -107,14 +107,17 @@ def _about_the_text(view: View) -> None:
 
 
 def _beyond_training(view: View) -> None:
-    """Warn, with the model card, if a trained model runs with settings it was not trained with."""
+    """Warn, with the model card, if a trained model runs with settings or on a text that it was not trained with."""
+    split = [notice for notice in (split_characters(view.spans),) if notice]
     if view.trained_config is None:
+        if split:
+            st.info(*split, icon=":material/translate:")
         return
     if view.settings.opened:
-        if differs := beyond_training(view.trained_config, view.config, None, len(view.ids)):
+        if differs := beyond_training(view.trained_config, view.config, None, len(view.ids)) + split:
             st.warning(" ".join(differs), icon=":material/model_training:")
         return
-    if differs := beyond_training(view.trained_config, view.config, view.shown_text, len(view.ids)):
+    if differs := beyond_training(view.trained_config, view.config, view.shown_text, len(view.ids)) + split:
         with st.container(horizontal=True, vertical_alignment="center"):
             message = " ".join([*differs, trained_on(view.trained_config)])
             st.warning(message, icon=":material/model_training:", width="stretch")

@@ -35,6 +35,12 @@ def headline(view: View) -> str:
     return f"{sharing(view)}, {count(len(view.ids), 'token')}, {view.origin}, traced in {trace.seconds * 1000:.0f} ms."
 
 
+def split_text(view: View) -> str:
+    """Return a phrase on the characters that are several tokens: "the 12 characters that are several tokens each"."""
+    n = view.n_split
+    return f"the {n} characters that are several tokens each" if n > 1 else "the character that is several tokens"
+
+
 def soft_capped(view: View) -> str:
     """Return a sentence on the soft cap that this model applies to its scores."""
     cap = view.config.attention_softcap

@@ -1,5 +1,6 @@
 """A character that is several tokens is one in the browser: in the text view, Decode's text and on the axes."""
 
+import re
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -9,6 +10,9 @@ from attnviz.text import tokenizer
 from tests.browser.conftest import turn_to
 
 FAMILY, ARABIC = "👩‍👩‍👧‍👦", "مرحبا"
+PLOT = (
+    "map => { const { left, top, width, height } = map.closest('.hv').view.plot; return [left, top, width, height]; }"
+)
 # Where the letters of the text view lie, from left to right
 LAID = """text => [...text.querySelectorAll(".glyph")]
   .map((glyph) => [glyph.textContent, glyph.getBoundingClientRect().left])
@@ -18,6 +22,7 @@ LAID = """text => [...text.querySelectorAll(".glyph")]
 def test_a_character_of_several_tokens_reads_as_one(visit: Callable[..., Page]) -> None:
     page = visit(f"heads?query=5&text={quote('床前' + FAMILY)}")
     its_tokens_lie_side_by_side_and_are_told_on_pointing(page)
+    its_rows_and_columns_are_merged(page)
     turn_to(page, f"heads?text={quote(ARABIC)}")
     expect(page.locator(".tv .glyph")).to_have_text(list(ARABIC))
     assert page.locator(".tv .text").evaluate(LAID) == ARABIC[::-1]  # it begins on the right
@@ -33,12 +38,29 @@ def its_tokens_lie_side_by_side_and_are_told_on_pointing(page: Page) -> None:
     expect(parts).to_have_count(3)
     boxes, whole = [part.bounding_box() for part in parts.all()], first.bounding_box()
     assert abs(sum(box["width"] for box in boxes) - whole["width"]) < 0.5
-    for k, box in enumerate(boxes):
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    for k in range(3):
+        parts.nth(k).hover()
         expect(page.locator(".tv .title")).to_contain_text(f"query {k} “床 {k + 1}/3”")
         assert parts.nth(k).get_attribute("title") == f"{k} “床 {k + 1}/3”"
     family = page.locator(".tv .character").nth(2)
     assert family.locator(".token").count() == 25 and family.bounding_box()["width"] >= 99
+
+
+def its_rows_and_columns_are_merged(page: Page) -> None:
+    page.get_by_text("Merge the rows and columns of the 3 characters").click()
+    expect(page).to_have_url(re.compile("merged=1"))
+    canvas = page.locator(".hv .map")
+    expect(page.locator(".hv .note")).to_contain_text("the weights on its keys are summed")
+    expect(page.locator(".hv .query option")).to_have_text(["0–2 床", "3–5 前", f"6–30 {FAMILY}"])
+    canvas.scroll_into_view_if_needed()
+    at = canvas.evaluate(
+        "map => { const { plot } = map.closest('.hv').view; return [plot.left, plot.top, plot.width, plot.height]; }"
+    )
+    left, top, width, height = at
+    canvas.click(position={"x": left + width / 2, "y": top + height / 2})  # 前 on 前
+    expect(page).to_have_url(re.compile("query=5&key=[345]&"))
+    expect(page.locator(".hv .read").first).to_contain_text("Query 3–5 “前” → key 3–5 “前”: weight ")
+    expect(page.locator(".tv .title")).to_contain_text("query 5 “前 3/3”")
 
 
 def a_character_is_completed_byte_by_byte(page: Page) -> None:

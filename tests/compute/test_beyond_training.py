@@ -7,7 +7,8 @@ import pytest
 
 from attnviz.checkpoints import list_checkpoints, load_checkpoint, shipped_config
 from attnviz.compute import models
-from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
+from attnviz.compute.beyond_training import beyond_training, model_card, split_characters, trained_on
+from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import MODELS, Settings
 from tests.together import together
@@ -140,3 +141,17 @@ def test_every_way_of_running_that_a_setting_changes_is_looked_at() -> None:
     run = other.run_of(TRAINED)
     changed = {f.name for f in fields(run) if getattr(run, f.name) != getattr(TRAINED, f.name)}
     assert changed == {"position", "rope_theta", "causal", "sliding_window", "n_sinks"}
+
+
+@together(
+    "text, said",
+    [
+        ("床前明月光，疑是地上霜。", "12 of 12 characters are several tokens each"),
+        ("床", "1 of 1 character is several tokens"), ("👩‍👩‍👧‍👦", "1 of 1 character"),
+        ("床前 and", ""), ("naïve café", ""), ("The girl 床", ""), ("", ""), ("...", ""),
+    ],
+)  # fmt: skip
+def test_a_text_whose_characters_are_several_tokens_is_told_a_way_out(text: str, said: str) -> None:
+    notice = split_characters(View(Settings(text=text)).spans)
+    assert notice.startswith(said) and bool(notice) == bool(said)
+    assert not notice or ("Heads can merge the rows and columns" in notice and "open a model" in notice)

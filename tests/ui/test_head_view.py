@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from attnviz.analysis.merging import Merged
+from attnviz.characters import Span
 from attnviz.config import ModelConfig
 from attnviz.figures import theme
 from attnviz.figures.drawing import Caption
@@ -214,6 +216,26 @@ def test_labels_of_any_kind_survive_alone_and_in_titles():
     way = view.path_of(trace, own, look, path_caption(trace, own, 0, 1, 0, 0))
     assert header["labels"] == way["labels"] == own
     assert "query 0 “<script>alert(1)</script>”" in way["texts"]["from"]  # the browser shows it as text
+
+
+def test_a_merged_map_has_a_row_and_a_column_for_each_character():
+    """Seven tokens: one, the three of a character, three; by hand from the trace's own rows."""
+    trace, own = traced(n=7), ["a", "床 1/3", "床 2/3", "床 3/3", "b", "c", "d"]
+    spans = [Span(0, 1, "a"), Span(1, 4, "床"), *(Span(i, i + 1, own[i]) for i in (4, 5, 6))]
+    merged, look = Merged.of(trace, own, spans), looked(0, 1, query=2, key=0)
+    caption = map_caption(trace, own, 0, 1, merged=merged)
+    header, cells = read(view.pack(trace, own, look, caption, merged))
+    assert header["shape"] == [1, 1, 5, 5] and header["labels"] == ["a", "床", "b", "c", "d"]
+    assert (header["positions"], header["tokens"]) == (["0", "1–3", "4", "5", "6"], [0, 3, 4, 5, 6])
+    assert header["query"] == 1
+    rows = trace.weights[0, 1].astype(np.float64)[1:4].mean(0)
+    by_hand = [rows[0], rows[1:4].sum(), 0, 0, 0]
+    assert sum(by_hand) == pytest.approx(1)
+    assert in_full(header, cells)[1].tolist() == [*(round(STEPS * weight) for weight in by_hand[:2]), *3 * [MASKED]]
+    assert header["key"] == int(np.argmax(by_hand)) and header["chosen"] == -1
+    assert "the weights on its keys are summed, the rows of its queries are averaged" in header["texts"]["note"]
+    chosen, _ = read(view.pack(trace, own, looked(0, 1, query=6, key=3, chosen=3), caption, merged))
+    assert (chosen["query"], chosen["key"], chosen["chosen"]) == (4, 1, 1)
 
 
 # ---- callbacks

@@ -26,6 +26,16 @@ def test_one_head_and_several_are_ablated():
     assert not app.exception and app.query_params["off_way"] == "mean"
 
 
+def test_the_tokens_of_a_character_are_merged_where_there_are_any():
+    assert not [each for each in opened(text="A dog met a cat.").toggle if each.key == "control-merged"]
+    app = opened(text="床前明月光")
+    toggle = app.toggle(key="control-merged")
+    assert toggle.label == "Merge the rows and columns of the 5 characters that are several tokens each"
+    toggle.set_value(True).run()
+    assert not app.exception and app.query_params["merged"] == "1"
+    assert opened(text="床前明月光", merged="1").toggle(key="control-merged").value
+
+
 def test_a_key_that_is_masked_is_said_to_have_no_weight():
     assert "masked, so no weight" in titles(opened(tab="number", query="21", key="28"))
     assert re.search("Query 21 .* key 3 .*score", titles(opened(tab="number", query="21", key="3")))

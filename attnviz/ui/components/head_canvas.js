@@ -6,7 +6,7 @@ const NEUTRAL = pageColour("--neutral"), FAINT = pageColour("--faint");
 // The labels at these indices of an axis: {index: label}.
 function labelsOf(d, width, at) {
   const shown = new Set(at);
-  return Object.fromEntries(at.map((i) => [i, `\u2068${short(once(d.labels[i], (way) => shown.has(i + way)), width < 420 ? 9 : 14)}\u2069\u2002${i}`]));
+  return Object.fromEntries(at.map((i) => [i, `\u2068${short(once(d.labels[i], (way) => shown.has(i + way)), width < 420 ? 9 : 14)}\u2069\u2002${placeOf(d, i)}`]));
 }
 const fontOf = (view) => `${TEXT}px ${getComputedStyle(view.root).fontFamily}`;
 const widest = (ink, ticks, names) => Math.ceil(8 + Math.max(...ticks.map((i) => ink.measureText(names[i]).width)));
@@ -33,7 +33,7 @@ function upright(ink, text, x, y, align, colour) {
   ink.restore();
 }
 
-const name = (d, i) => el("span", "", `${i} “${short(d.labels[i])}”`);
+const name = (d, i) => el("span", "", `${placeOf(d, i)} “${short(d.labels[i])}”`);
 
 // Text colours of the canvas: a strong one for the selected token.
 function inks(note, title) {

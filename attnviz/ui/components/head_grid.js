@@ -255,7 +255,7 @@ function mark(view) {
 }
 
 function legend(view) {
-  const { d, dark, legend: line } = view, kv = d.kv[d.selected[1]], shown = JSON.stringify([dark, kv, d.ramps, d.masked, !!d.roles]);
+  const { d, dark, legend: line } = view, kv = d.kv[d.selected[1]], shown = JSON.stringify([dark, kv, d.ramps, d.masked, !!d.roles, !!d.positions]);
   if (view.legendShown === shown) return;
   view.legendShown = shown;
   const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
@@ -263,7 +263,7 @@ function legend(view) {
   grey.style.background = `rgba(${d.masked})`;
   scale.append("weight 0", bar, "1 (square-root scale)");
   mask.append(grey, "masked");
-  line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
+  line.replaceChildren(scale, mask, el("span", "", d.positions ? "row = query, mean of a character’s tokens; column = key, sum of a character’s tokens" : "row = query; column = key"),
     ...(d.roles ? [el("span", "dots", dotsOf(d))] : []),
     el("span", "keys", keysOf(view)));
 }
@@ -415,7 +415,7 @@ const blockOf = (d, axis) => Math.ceil(d.tokens[axis] / d.shape[2 + axis]);
 function tokens(d, axis, index) {
   const block = blockOf(d, axis), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
   const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
-  const label = first === last ? `${name} ${first} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
+  const label = first === last ? `${name} ${placeOf(d, first)} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
   const span = el("bdi", "", label);
   span.title = d.labels[axis].slice(first, last + 1).join(" ");
   return span;

@@ -51,6 +51,7 @@ def head_grid(
     pinned: Sequence[tuple[int, int]] = (),
     measures: Mapping[str, np.ndarray] | None = None,
     cells: Sequence[np.ndarray] = (),
+    positions: Sequence[str] | None = None,
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs as the callback of a click or Enter.
 
@@ -65,6 +66,7 @@ def head_grid(
     here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were computed.
     cells: the output of `layer_cells` for each layer, if available; if they are fewer than the layers, only these first
     layers are drawn, and `roles`, `here` and `measures` cover no more.
+    positions: with merged maps (`analysis/merging.py`), the tokens of each row and column: "4–6".
     """
     n_rows = len(cells) or len(weights)
     header = {
@@ -83,6 +85,7 @@ def head_grid(
         "measures": {name: _numbers(values) for name, values in (measures or {}).items()},
         "scored": scored,
         "pinned": [list(p) for p in pinned],
+        "positions": list(positions) if positions else None,
     }
 
     most = n_rows - 1, weights.shape[1] - 1  # the session stores the callback: it must not hold the weights

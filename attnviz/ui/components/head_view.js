@@ -46,7 +46,7 @@ function update(view, bytes) {
   view.bytes = bytes;
   view.dark = isDark(view.root);
   writeTexts(view, d.texts);
-  if (!old || old.labels.join("\n") !== d.labels.join("\n")) offer(view);
+  if (!old || placesOf(old) !== placesOf(d)) offer(view);
   Object.assign(view.query, { value: d.query });
   Object.assign(view.key, { value: d.chosen });
   Object.assign(view.colour, { value: d.scale });
@@ -59,8 +59,10 @@ function update(view, bytes) {
   saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, i[hidden]", stage: () => sharply(view, () => paintMap(view)) }));
 }
 
+const placesOf = (d) => JSON.stringify([d.labels, d.positions]);
+
 function offer({ d, query, key }) {
-  const options = () => d.labels.map((label, i) => Object.assign(el("option", "", `${i} ${short(label)}`), { value: i }));
+  const options = () => d.labels.map((label, i) => Object.assign(el("option", "", `${placeOf(d, i)} ${short(label)}`), { value: i }));
   query.replaceChildren(...options());
   key.replaceChildren(Object.assign(el("option", "", "strongest key"), { value: -1 }), ...options());
 }
@@ -193,7 +195,7 @@ function look(view) {
 function showReadout(view, cell) {
   const { d, map, plot, read } = view, [q, k] = cell ?? [d.query, d.key], mark = map.lastElementChild;
   view.cell = cell;
-  document.dispatchEvent(new CustomEvent("attnviz-row", { detail: cell && q })); // the text is shaded by this query
+  document.dispatchEvent(new CustomEvent("attnviz-row", { detail: cell && (d.tokens?.[q] ?? q) })); // the text is shaded by this query
   const outside = d.exclude && !k ? "outside the colour scale, weight " : "weight ";
   read.replaceChildren("Query ", name(d, q), " → key ", name(d, k), ": ", el("b", "", weightText(d.cells[q * d.labels.length + k], d.steps, outside)));
   mark.hidden = !cell;

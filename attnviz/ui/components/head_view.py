@@ -20,6 +20,7 @@ from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message, ramps
 
 if TYPE_CHECKING:
+    from attnviz.analysis.merging import Merged
     from attnviz.trace import Trace
 
 MAP_HTML = """
@@ -81,6 +82,7 @@ def head_view(
     labels: Sequence[str],
     look: Look,
     caption: Caption,
+    merged: Merged | None = None,
     *,
     key: str,
     on_head: Callable[[int, int], None],
@@ -92,9 +94,10 @@ def head_view(
 
     `on_head(layer, head)` runs after a head was chosen in a `head_grid`; `on_cell(query, key)` after a cell or token
     was chosen, key -1 for the strongest key; `on_look(scale, exclude_first)` after a change of the colour scale;
-    `on_pin()` when the head is pinned or unpinned. labels: T token labels.
+    `on_pin()` when the head is pinned or unpinned. labels: T token labels. merged: maps to draw instead of the trace's;
+    `on_cell` then runs with two characters.
     """
-    n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
+    n, most = len(merged.labels if merged else labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
 
     def head(sent: object) -> None:
         on_head(*within(sent, 0, most))
@@ -108,7 +111,7 @@ def head_view(
 
     _mount(
         key=key,
-        data=pack(trace, labels, look, caption),
+        data=pack(trace, labels, look, caption, merged),
         on_head_change=on_event(key, "head", head),
         on_cell_change=on_event(key, "cell", cell),
         on_look_change=on_event(key, "look", scale),
@@ -131,9 +134,10 @@ def head_path(
     _mount_path(key=key, data=data, on_cell_change=on_event(key, "cell", lambda sent: on_cell(*within(sent, -1, most))))
 
 
-def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> bytes:
+def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption, merged: Merged | None = None) -> bytes:
     """Return the payload for the browser, with cells of shape (1, 1, T, S)."""
-    weights, allowed = trace.weights[look.layer, look.head], trace.allowed[look.layer]  # (T, S) each
+    maps: Trace | Merged = merged or trace
+    weights, allowed = maps.weights[look.layer, look.head], maps.allowed[look.layer]  # (T, S) each
     read, n_kv_heads = trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads
     header = {
         **_shared(trace, labels, look, caption),
@@ -142,8 +146,22 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> b
         "tops": [1.0, largest_but_first(weights)],
         "ramps": ramps([read], n_kv_heads),
         "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
+        **(_by_character(merged, look) if merged else {}),
     }  # fmt: skip
-    return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
+    return message(header, cells_of(weights[None, None], allowed[None], len(weights)))
+
+
+def _by_character(merged: Merged, look: Look) -> dict:
+    """Return the header fields that differ where the map's rows and columns are characters.
+
+    The strongest key of a merged row need not be the character of the strongest token.
+    """
+    query, chosen = merged.at(look.query), merged.at(look.chosen)
+    strongest = int(merged.weights[look.layer, look.head][query].argmax())
+    return {
+        "labels": merged.labels, "positions": merged.positions, "tokens": merged.last,
+        "query": query, "key": strongest if chosen < 0 else chosen, "chosen": chosen,
+    }  # fmt: skip
 
 
 def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> dict:

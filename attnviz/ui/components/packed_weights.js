@@ -4,6 +4,9 @@
 const short = (label, most = 24) => isolated([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
 const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(text) ? `\u2068${text}\u2069` : text);
 
+// The position of a row or column: of a character of several tokens, "4–6".
+const placeOf = (d, i) => d.positions?.[i] ?? i;
+
 // "床 1/3", "床 2/3", "床 3/3" beside each other on an axis as "床", "2/3", "3/3": `beside(±1)` says whether that neighbour is shown.
 function once(label, beside) {
   const [, character, part] = label.match(/^(.+) (\d+\/\d+)$/s) ?? [], first = part?.startsWith("1/");

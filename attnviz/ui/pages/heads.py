@@ -13,7 +13,7 @@ from attnviz.compute import heads as compute_heads
 from attnviz.compute import look_here
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.head_captions import map_caption, path_caption
+from attnviz.figures.head_captions import MERGED, map_caption, path_caption
 from attnviz.figures.role_captions import DEFINITION, grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count
@@ -23,7 +23,7 @@ from attnviz.ui.arriving import LayerProgress
 from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Look, head_path, head_view
 from attnviz.ui.components.text_view import text_view
-from attnviz.ui.headline import headline, mla_grid_options, soft_capped
+from attnviz.ui.headline import headline, mla_grid_options, soft_capped, split_text
 from attnviz.ui.pages import heads_parts, heads_studies
 
 STOPPED = "layers stopped"  # session key: the `_grid_key` whose computation the user has stopped
@@ -81,6 +81,11 @@ def top(view: View) -> None:
     view = replace(view, padded=True)
     padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
     st.markdown(f"{headline(view)}{padding if view.n_padding else ''}")
+    if view.n_split:
+        state.control(
+            st.toggle, f"Merge the rows and columns of {split_text(view)}", "merged", reruns=("top", "grid", "head"),
+            help=MERGED,
+        )  # fmt: skip
     if not view.settings.lesson:
         _look_here(view)
 
@@ -106,21 +111,28 @@ def grid(view: View) -> None:
     if not compute_heads.draws_layerwise(view):
         _draw_grid(view)
         return
-    key, trace, n = _grid_key(view), view.trace, view.config.n_layers
+    key, maps, n = _grid_key(view), view.merged or view.trace, view.config.n_layers
     stopped = st.session_state.get(STOPPED) == key
     place, drawn = st.empty(), st.empty()
     cells = [
-        layer_cells(trace.weights[i][None], trace.allowed[i][None], n)
+        layer_cells(maps.weights[i][None], maps.allowed[i][None], n)
         for i in range(len(compute_heads.on_text(view, stopped=True).labels))
     ]
     progress = LayerProgress(n, place, drawn, partial(_draw_so_far, view), partial(_set_stopped, key), cells)
-    compute_heads.on_text(view, progress, stopped=stopped)
+    compute_heads.on_text(view, _merging(view, progress), stopped=stopped)
     place.empty()
     if cells:
         with drawn.container():
             _draw_grid(view, cells, "head-grid" if len(cells) == n else "layers-stopped-at")
     if len(cells) < n:
         st.button(f"Compute the other {count(n - len(cells), 'layer')}", on_click=_set_stopped, args=(None,))
+
+
+def _merging(view: View, progress: LayerProgress) -> compute_heads.LayerCallback:
+    """Return the callback, which gets merged maps if these are drawn."""
+    if not (merged := view.merged):
+        return progress
+    return lambda layer, weights, allowed: progress(layer, *merged.merge(weights, allowed))
 
 
 def _draw_so_far(view: View, cells: Sequence[np.ndarray]) -> None:
@@ -130,11 +142,12 @@ def _draw_so_far(view: View, cells: Sequence[np.ndarray]) -> None:
 def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-grid") -> None:
     """Draw the grid of all layers, or of the layers in `cells`. key: unique within one run."""
     found, n = compute_heads.on_text(view, stopped=bool(cells)), len(cells) or view.config.n_layers
-    whole = n == view.config.n_layers
+    whole, merged = n == view.config.n_layers, view.merged
+    maps = merged or view.trace
     head_grid(
-        view.trace.weights,
-        view.trace.allowed,
-        view.labels,
+        maps.weights,
+        maps.allowed,
+        merged.labels if merged else view.labels,
         view.config.layer.kv_head_of,
         key=key,
         selected=view.layer_and_head,
@@ -146,12 +159,13 @@ def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-gr
         measures={name: values[:n] for name, values in found.by_name().items()},
         scored=grid_note(compute_heads.probes_of(view.settings)),
         cells=cells,
+        positions=merged.positions if merged else None,
     )
 
 
 def _grid_key(view: View) -> Hashable:
     """Return a key for everything that the grid depends on."""
-    return view.config, view.settings.model, view.settings.seed, view.ids, view.n_padding
+    return view.config, view.settings.model, view.settings.seed, view.ids, view.n_padding, view.settings.merged
 
 
 def _set_stopped(key: Hashable) -> None:
@@ -176,11 +190,14 @@ def read(view: View) -> None:
 def head(view: View) -> None:
     """The selected head's map."""
     view = replace(view, padded=True)
-    look = _look(view)
+    look, merged = _look(view), view.merged
+    caption = map_caption(
+        view.trace, view.labels, look.layer, look.head, scale=look.scale, exclude_first=look.exclude_first,
+        merged=merged,
+    )  # fmt: skip
     head_view(
-        view.trace, view.labels, look,
-        map_caption(view.trace, view.labels, look.layer, look.head, scale=look.scale, exclude_first=look.exclude_first),
-        key="head-view", on_head=heads_parts.select, on_cell=_take_cell, on_look=_take_look,
+        view.trace, view.labels, look, caption, merged, key="head-view", on_head=heads_parts.select,
+        on_cell=partial(_take_characters, view) if merged else _take_cell, on_look=_take_look,
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip
 
@@ -223,6 +240,13 @@ def _look(view: View) -> Look:
 def _take_cell(query: int, key: int) -> None:
     state.change(query=query, key=key)
     state.rerun(*heads_parts.SELECTED)
+
+
+def _take_characters(view: View, query: int, key: int) -> None:
+    """Select a character's last token, and of another the token with the largest weight; -1 for the strongest key."""
+    last, (layer, head) = view.spans[query].stop - 1, view.layer_and_head
+    row = view.trace.weights[layer, head, last]
+    _take_cell(last, view.spans[key].start + int(row[slice(*view.spans[key][:2])].argmax()) if key >= 0 else -1)
 
 
 def _take_look(scale: str, exclude_first: bool) -> None:
