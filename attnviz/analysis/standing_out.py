@@ -4,7 +4,8 @@ Looked at is each query's strongest key. Left out are the first token (the usual
 and the words next to it. The weight expected of a cell is the largest of three: uniform weights over the query's keys;
 the mean weight that other queries give this key in this head; and, fewer than LOCAL tokens away, this head's mean
 weight at that distance. A cell stands out if its weight is ABOVE_CHANCE above the expected one, as for roles. Of these,
-the one with the largest w · log(w / expected) is chosen; tokens with letters, digits or pictures come first, then
+the one with the largest w · log(w / expected) is chosen, which counts EXPLAINED times where the key is an earlier
+occurrence of the query's token, or follows one; tokens with letters, digits or pictures come first, then
 pieces of such characters, then punctuation and spaces. A piece of a punctuation mark is left out too.
 
 H heads, T tokens.
@@ -12,14 +13,16 @@ H heads, T tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
 
-from attnviz.analysis.roles import LOCAL, Share, first_key
+from attnviz.analysis.roles import ABOVE_CHANCE, LOCAL, Share, first_key
 from attnviz.analysis.search import Found
 from attnviz.analysis.words import MARK_PIECE, Words
 
+EXPLAINED = 4 / 3
 INDUCTION, DUPLICATE = "induction", "duplicate token"  # as in roles
 
 
@@ -41,19 +44,29 @@ def strongest_of_layer(layer: int, weights: np.ndarray, allowed: np.ndarray, wor
     by_key = _of_key(weights, allowed, heads, keys, w)
     by_distance = _of_distance(weights, allowed, heads, queries - keys, w)
     expected = np.maximum.reduce([1 / n_allowed[queries], by_key, by_distance])
-    found = [Share(float(a), float(b), 1) for a, b in zip(w, expected, strict=True)]
-    kinds = np.maximum(words.kind[queries], words.kind[keys])
-    best = max(range(len(w)), key=lambda n: _rank(found[n], int(kinds[n])))
-    head, query, key = int(heads[best]), int(queries[best]), int(keys[best])
-    return Found(layer, head, query, key, float(weights[head, query, key]), found[best])
+    n = _best(w, expected, np.maximum(words.kind[queries], words.kind[keys]), _repeats(queries, keys, words.same))
+    cell = int(heads[n]), int(queries[n]), int(keys[n])
+    return Found(layer, *cell, float(weights[cell]), Share(float(w[n]), float(expected[n]), 1))
 
 
-def strongest(of_layers: Iterable[Found | None], words: Words) -> Found | None:
-    """Return the cell that stands out most, of those of several layers."""
-    found = [each for each in of_layers if each]
-    kinds = [int(max(words.kind[each.query], words.kind[each.key])) for each in found]
-    best = max(range(len(found)), key=lambda n: _rank(found[n].share, kinds[n]), default=None)
-    return None if best is None else found[best]
+def _best(w: np.ndarray, expected: np.ndarray, kinds: np.ndarray, repeats: np.ndarray) -> int:
+    """Return which of the cells is best by `_rank`, the first of equal ones; all arrays (N,)."""
+    out = w >= expected + ABOVE_CHANCE
+    if not out.any():
+        return int((w - expected).argmax())
+    scores = w * np.log(w / expected) * np.where(repeats, EXPLAINED, 1)
+    return int(np.where(out & (kinds == kinds[out].min()), scores, -np.inf).argmax())
+
+
+def _repeats(queries: np.ndarray, keys: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """Return for each cell whether its key is an earlier occurrence of the query's token, or follows one: bool (N,)."""
+    after = (keys > 0) & (same[keys - 1] == same[queries])
+    return (keys <= queries) & (after | (same[keys] == same[queries]))
+
+
+def strongest(cells: Iterable[Found | None], words: Words) -> Found | None:
+    """Return the cell that stands out most, or comes closest to it; the first of equal ones."""
+    return max((cell for cell in cells if cell), key=lambda cell: _rank(cell, words), default=None)
 
 
 def relation(found: Found, words: Words) -> str:
@@ -66,10 +79,12 @@ def relation(found: Found, words: Words) -> str:
     return INDUCTION if key and same[key - 1] == same[query] else ""
 
 
-def _rank(share: Share, kind: int) -> tuple[bool, int, float]:
-    if not share.stands_out:
-        return False, 0, share.weight - share.chance
-    return True, -kind, share.weight * np.log(share.weight / share.chance)
+def _rank(cell: Found, words: Words) -> tuple[bool, int, float]:
+    weight, expected = cell.share.weight, cell.share.chance
+    if not cell.share.stands_out:
+        return False, 0, weight - expected
+    kind = int(max(words.kind[cell.query], words.kind[cell.key]))
+    return True, -kind, weight * math.log(weight / expected) * (EXPLAINED if relation(cell, words) else 1)
 
 
 def _of_key(weights: np.ndarray, allowed: np.ndarray, heads: np.ndarray, keys: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnviz.analysis.roles import ABOVE_CHANCE, LOCAL
-from attnviz.analysis.standing_out import DUPLICATE, INDUCTION
+from attnviz.analysis.standing_out import DUPLICATE, EXPLAINED, INDUCTION
 from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.numbers import DIGITS, printed, rounded
@@ -303,7 +303,8 @@ HOW_IT_IS_FOUND = (
     "the words next to it. The weight expected from the position is the largest of three: the same weight for all "
     f"keys; the mean weight that other queries give this key; and, up to {LOCAL - 1} tokens away, this head’s mean "
     f"weight at that distance. A weight w stands out if it is {ABOVE_CHANCE} above the expected one. Of these, the "
-    "one with the largest w · log(w / expected) is shown: of tokens with letters, digits or pictures, if there is one; "
+    f"one with the largest w · log(w / expected), times {EXPLAINED:.2f} where the key is an earlier occurrence of the "
+    "query’s token or follows one, is shown: of tokens with letters, digits or pictures, if there is one; "
     "else of parts of such characters; else of punctuation and spaces."
 )
 RELATIONS = {  # of the key to the query, to follow "key 7 “found”"

@@ -77,6 +77,15 @@ def test_of_two_equal_weights_the_one_with_less_expected_of_it_is_found():
     assert found_in(maps((0, 4, 1, 0.8), (2, 21, 9, 0.8))).query == 21
 
 
+def test_of_two_cells_alike_the_one_that_repeated_tokens_explain_is_found():
+    words = words_of([b" w3" if i in (3, 15) else f" w{i}".encode() for i in range(T)])
+    induction, plain = (0, 15, 4, 0.7), (1, 16, 5, 0.8)
+    found = found_in(maps(induction, plain), words)
+    assert (found.query, found.key) == (15, 4) and standing_out.relation(found, words) == INDUCTION
+    assert found_in(maps(induction, plain)).query == 16  # with other tokens
+    assert found_in(maps((0, 15, 4, 0.5), plain), words).query == 16  # by far less
+
+
 def test_padding_is_neither_query_nor_key():
     allowed = CAUSAL & (np.arange(T) >= 4)
     weights = maps((1, 20, 9, 0.66), allowed=allowed)

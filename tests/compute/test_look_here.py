@@ -59,7 +59,13 @@ def test_the_cell_that_stands_out_is_that_of_a_count_by_hand(model, name):
     out = [cell for cell in by_hand(view) if cell[0] >= cell[1] + 0.3]
     kinds = [max(words.kind[at[2]], words.kind[at[3]]) for _, _, at in out]
     first = [cell for cell, kind in zip(out, kinds, strict=True) if kind == min(kinds)]
-    weight, expected, at = max(first, key=lambda cell: cell[0] * math.log(cell[0] / cell[1]))
+
+    def score(cell):
+        weight, expected, (_, _, i, j) = cell
+        repeats = words.same[j] == words.same[i] or words.same[j - 1] == words.same[i]
+        return weight * math.log(weight / expected) * (4 / 3 if repeats else 1)
+
+    weight, expected, at = max(first, key=score)
     assert at == (found.layer, found.head, found.query, found.key)
     assert (found.share.weight, found.share.chance) == (pytest.approx(weight), pytest.approx(expected, rel=1e-4))
     assert (*view.layer_and_head, view.query, view.key) == at
