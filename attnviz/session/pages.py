@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from attnviz.facts import published_facts
 
+# To be continued: after the default text, which repeats a phrase, the checkpoints repeat it again and again.
+STORY = "There was once a poor woodcutter who lived with his daughter at the edge of a great forest. One winter evening"
+
 
 @dataclass(frozen=True)
 class Page:
@@ -15,6 +18,7 @@ class Page:
     tabs: {value in links: name}; one is open at a time, by default the first.
     groups: groups of tabs where there are many, {name: tabs}.
     tab_before: the setting that held the open tab in links older than `tab`.
+    text: what it shows to a visitor who has chosen no text, instead of the default text.
     """
 
     path: str
@@ -25,6 +29,7 @@ class Page:
     tabs: Mapping[str, str] = field(default_factory=dict)
     tab_before: str = ""
     needs_text: bool = True
+    text: str = ""
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def open_tab(self, tab: str) -> str:
@@ -128,6 +133,7 @@ ALL = (
             "speculate": "Speculative decoding",
             "roofline": "Prefill and decode",
         },
+        text=STORY,
     ),
     Page(
         "cost", "pages/4_cost.py", "Cost",

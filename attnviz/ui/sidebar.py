@@ -45,8 +45,8 @@ def sidebar() -> None:
 def _links(view: View) -> None:
     """Page links that carry the settings, also into a new tab."""
     st.markdown("## AttnViz")
-    link = view.settings.to_link()
     for page in ALL:
+        link = state.settings_on(page).to_link()
         st.page_link(page.file, label=page.name, width="stretch", query_params=link)
 
 

@@ -17,24 +17,18 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from attnviz.compute import choices
 from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT
 from attnviz.compute.view import View, drawable
 from attnviz.server.own_request import is_requested
 from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
-from attnviz.session.settings import (
-    HOW_IT_RUNS,
-    NEW_TEXT,
-    NOBODY_CHOSE,
-    NOT_CHOSEN,
-    SELECTION,
-    Number,
-    Settings,
-    kind_of,
-)
+from attnviz.session.settings import DEFAULT_TEXT, SELECTION, Number, Settings, kind_of
 
 _SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as those below
 _LINK_TAB, _LINK_LESSON = "link to a tab", "link to a lesson"
+_NO_TEXT = "no text chosen"  # True while each page shows its own text or the default one
+_HANDED_OVER = "handed over"  # True if a callback chose the settings of the page that opens next
 _LINKED = "settings in the URL"  # the object, so that each part of a run need not write its link to compare them
 _DRAWN, _PAGE = "parts drawn", "page"
 _BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
@@ -60,31 +54,10 @@ def change(**fields: Any) -> None:
 
 
 def changed(**fields: Any) -> Settings:
-    """Return the current settings with these changed, and with what follows from that.
-
-    A new text or model discards the generated tokens, which belong to the old ones, and what nobody chose becomes what
-    stands out. A mask or position setting does not move the selection. A head chosen by hand keeps the layer shown.
-    """
-    now, given = current(), fields.keys()
-    also: dict[str, Any] = {}
-    if given & set(NEW_TEXT):
-        also = {"written": (), "shown": -1} | (NOBODY_CHOSE if now.selection == "kept" else {"selection": "auto"})
-    elif given & set(HOW_IT_RUNS) and now.nobody_chose:
-        also = _shown(*NOBODY_CHOSE) | {"selection": "kept"}
-    if len(given & {"layer", "head"}) == 1:
-        also = _shown("layer", "head") | also
-    if given & NOBODY_CHOSE.keys() and "kept" in (now.selection, also.get("selection")):
-        also["selection"] = "auto"
-    return replace(now, **{**also, **fields}).normalised()
-
-
-def _shown(*names: str) -> dict[str, Any]:
-    """Return what the page shows, of layer, head, query and key; no key where it is the query's strongest."""
-    view = View(current(), padded=page().path == "heads")
-    shown = dict(zip(("layer", "head"), view.layer_and_head, strict=True))
-    if drawable(view):
-        shown |= {"query": view.query, "key": NOT_CHOSEN if view.key == view.strongest_key else view.key}
-    return {name: value for name, value in shown.items() if name in names}
+    """Return the current settings with these changed, and with what follows from that."""
+    if "text" in fields:
+        st.session_state[_NO_TEXT] = False
+    return choices.changed(View(current(), padded=page().path == "heads"), **fields)
 
 
 # ---- the URL
@@ -107,10 +80,21 @@ def open_page(page: Page) -> None:
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
         _remember_before_lesson(before)
         st.session_state[_LINK_SELECTION] = {name: link[name] for name in SELECTION if name in link}
+        if first or not link or link.get("text", page.text) != page.text:
+            st.session_state[_NO_TEXT] = not link
+    if not st.session_state.pop(_HANDED_OVER, False):
+        st.session_state[_SETTINGS] = settings_on(page)
+    elif current().text != DEFAULT_TEXT:
+        st.session_state[_NO_TEXT] = False  # a page goes on with the text of another one
     st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not current().lesson
     bare = not page.path and link.keys() <= {"lesson", "lesson_step"}
     st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson)
     _drop_missing_element(page)
+
+
+def settings_on(page: Page) -> Settings:
+    """Return the settings with which a link in the app opens this page."""
+    return choices.with_text_of(page, current()) if st.session_state.get(_NO_TEXT) else current()
 
 
 def _remember_before_lesson(before: Settings) -> None:
@@ -187,6 +171,7 @@ def follow(page: Page) -> None:
     if path == page.path:
         write_link()  # otherwise `open_page` would restore the settings of the old URL
     elif path is not None:
+        st.session_state[_HANDED_OVER] = True
         st.switch_page(PAGES[path].file, query_params=current().to_link())
 
 

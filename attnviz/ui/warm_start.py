@@ -52,10 +52,13 @@ def prepare(page: str, link: str) -> None:
             shows = import_module(PAGES[page].module)
         finally:
             gc.enable()
+        from attnviz.compute.choices import with_text_of
         from attnviz.compute.view import View
         from attnviz.session.settings import Settings
 
         settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)), PAGES[page])
+        if not link:
+            settings = with_text_of(PAGES[page], settings)
         getattr(shows, "prepare", _run_model)(View(settings))
 
 

@@ -15,13 +15,16 @@ from attnviz.characters import readable
 from attnviz.checkpoints import load_checkpoint
 from attnviz.compute import decode as compute
 from attnviz.compute import queue
+from attnviz.compute.choices import with_text_of
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
 from attnviz.config import SHIPPED
 from attnviz.decode import comparisons, writing
 from attnviz.decode.comparisons import Spread
 from attnviz.decode.writing import ROWS_BEFORE
+from attnviz.figures.decode import single_text
 from attnviz.figures.decode_parts import sampled
+from attnviz.session.pages import PAGES
 from attnviz.session.settings import DEFAULT_TEXT, Settings
 from attnviz.trace import trace
 from attnviz.ui.components.decode_player import Place, Text, pack
@@ -278,6 +281,18 @@ def test_texts_that_share_blocks_are_those_of_a_plain_cache() -> None:
     assert sum(n > 0 for n in found.users) == whole + 3 * (n_blocks - whole)
     assert found.unused == 3 * (n_blocks * 5 - found.n_tokens)
     assert found.unused_if_reserved == 3 * (512 - found.n_tokens)
+
+
+@pytest.mark.parametrize("model", SHIPPED)
+def test_what_decode_writes_at_first_does_not_repeat(model: str) -> None:
+    """Of the first 64 tokens, no four in a row occur twice, and no six occurred in the story."""
+    settings = with_text_of(PAGES["decode"], Settings())
+    v = View(replace(settings, model=model))
+    ids = [step.id for step in compute.written_of(v, 64).steps]
+    four, six = ({each for each in zip(*(ids[i:] for i in range(n)), strict=False)} for n in (4, 6))
+    assert len(ids) == 64 and len(four) == 61
+    assert not six & {each for each in zip(*(v.ids[i:] for i in range(6)), strict=False)}
+    assert single_text(compute.written_of(v, 64).steps[: compute.AHEAD]) == ""  # most steps have a choice
 
 
 @together("model", SHIPPED)

@@ -6,7 +6,8 @@ from streamlit.testing.v1 import AppTest
 from attnviz.compute import look_here
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.settings import NOBODY_CHOSE, Settings
+from attnviz.session.pages import STORY
+from attnviz.session.settings import DEFAULT_TEXT, NOBODY_CHOSE, Settings
 from attnviz.ui import state
 from tests.ui.test_pages import opened
 
@@ -138,3 +139,51 @@ def test_the_other_pages_open_the_same_selection(page):
 def test_a_click_on_the_overview_is_a_choice(monkeypatch):
     monkeypatch.setattr(state, "current", lambda: Settings(text=OWN, selection="kept", layer=2, head=1, query=4))
     assert state.changed(layer=0, head=7).selection == "auto"
+
+
+def gone_to(app: AppTest, file: str) -> AppTest:
+    """Follow the sidebar's link to a page in the same session, as a click does."""
+    app.switch_page(file)
+    return app.run()
+
+
+def text_of(app: AppTest) -> str:
+    assert not app.exception, [e.value for e in app.exception]
+    return app.session_state["settings"].text
+
+
+DECODE = "pages/6_decode.py"
+
+
+def test_who_has_chosen_no_text_decodes_a_story_and_sees_the_default_text_elsewhere():
+    app = opened(HEADS)
+    assert text_of(app) == DEFAULT_TEXT and linked(app) == {}
+    assert text_of(gone_to(app, DECODE)) == STORY
+    assert linked(app) == {"text": STORY, "selection": "auto"}
+    assert text_of(gone_to(app, HEADS)) == DEFAULT_TEXT and linked(app) == {}
+    assert shown(app)[:3] == (1, 3, 21)
+
+
+def test_a_chosen_text_goes_with_its_reader_to_every_page():
+    app = typed(opened(HEADS), OWN)
+    assert text_of(gone_to(app, DECODE)) == OWN == text_of(gone_to(app, HEADS))
+    app = typed(opened(DECODE), OWN)
+    assert text_of(gone_to(app, HEADS)) == OWN
+    app = opened(DECODE)
+    pills = next(each for each in app.button_group if each.label == "Examples")
+    pills.set_value("a repeated phrase").run()
+    assert text_of(app) == DEFAULT_TEXT == text_of(gone_to(app, DECODE))
+
+
+@pytest.mark.parametrize(
+    "link", [{"tab": "paged"}, {"model": "mha"}, {"temperature": "0.8", "layer": "2"}, {"text": OWN}, {"seed": "3"}]
+)
+def test_a_link_to_decode_made_before_goes_on_with_its_text(link):
+    assert text_of(opened(DECODE, **link)) == link.get("text", DEFAULT_TEXT)
+
+
+def test_lines_of_a_decode_step_are_those_of_its_story():
+    app = opened(DECODE)
+    next(each for each in app.button if each.label == "Lines of this step").click().run()
+    assert text_of(app) == STORY and app.session_state["settings"].tab == "step"
+    assert text_of(gone_to(app, HEADS)) == STORY

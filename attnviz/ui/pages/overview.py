@@ -92,13 +92,13 @@ def _open(layer: int, head: int) -> None:
 @state.part("doors", always)
 def page_links(view: View) -> None:
     """Links to all pages, grouped by purpose."""
-    link = view.settings.to_link()
     for group, pages in overview_groups().items():
         with st.container(border=True, gap="xxsmall"):
             st.markdown(f"## {group}")
             st.caption(OVERVIEW_GROUPS[group][0])
             with st.container(horizontal=True, gap="small"):
                 for page in pages:
+                    link = state.settings_on(page).to_link()
                     st.page_link(
                         page.file, label=f"**{page.name}**", help=page.sentence, query_params=link, width="content",
                         icon=":material/arrow_forward:", icon_position="right",
