@@ -201,7 +201,7 @@ def test_a_comma_in_a_size_of_a_shape_is_asked_about():
         ("= 2LKDb bytes", ""), ("cache = 2·L·K·D·b", ""), ("2 × L × K × D × b", ""), ("2 x L x K x D x b", ""),
         ("(L + L)·K·D·b", ""), ("２·L·K·D·b", ""), ("L·K·D·b", "once"), ("LKDb", "once"),
         ("2LKDB", "between the factors"),
-        ("4LKDb/2", ""), ("1/2L", "between the factors"), ("2·l·K·D·b", "not a variable"),
+        ("4LKDb/2", ""), ("1/2L", "two meanings: write brackets"), ("2^2L", "two meanings"), ("2·l·K·D·b", "not a variable"),
         ("b = 2·L·K·D·b", "without an equals sign"),
     ],
 )  # fmt: skip

@@ -58,7 +58,7 @@ def cache_of_mla(text: str) -> float:
 def cache_behind_a_window(text: str) -> float:
     L, K, D = numbers("# layers.*, # KV heads?, head_dim #", text)
     (full,) = numbers("# layers attend to all tokens", text) if "all tokens" in text else (0,)
-    window, S = numbers("sliding window of # tokens.*cache of # tokens", text)
+    window, S = numbers("sliding window of # tokens.*cache of one sequence of # tokens", text)
     return 2 * K * D * 2 * sum(S if layer < full else min(window, S) for layer in range(int(L))) / 1024**3
 
 

@@ -32,7 +32,7 @@ from attnviz.practice.drills.sets import GAPS, Missed
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from tests.arithmetic import NOTHING, check
-from tests.practice.forms import forms, wrong_answers
+from tests.practice.forms import forms, listed, wrong_answers
 from tests.together import together
 
 SEEDS = range(25)
@@ -151,7 +151,7 @@ def test_a_version_of_a_line_is_judged_by_running_it():
 def test_what_is_printed_evaluates_and_each_letter_is_named(name):
     for seed in range(12):
         question = make(name, seed)
-        printed = [question.because, question.text]
+        printed = [question.because, question.text, *(listed(question.answer) or [])]
         if question.solution:
             printed += [solution_tex(question), *(each.text() for each in question.solution)]
             named = {letter for each in question.solution for letter in each.legend()}

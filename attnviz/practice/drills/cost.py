@@ -211,7 +211,8 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     per_token = 2 * K(m) * D(m) * Value(2, "b", "bytes per number")
     all_windowed = gib * m.n_layers * m.sliding_window / (n_full * tokens + (m.n_layers - n_full) * m.sliding_window)
     return Question(
-        f"{described(m)}. {_layers_behind_a_window(m)}. How many GiB does the cache of {tokens:,} tokens take in bf16?",
+        f"{described(m)}. {_layers_behind_a_window(m)}. How many GiB does the cache of one sequence of {tokens:,} "
+        "tokens take in bf16?",
         NumberAnswer(
             gib,
             "GiB",

@@ -66,7 +66,7 @@ def numbers_added(rng: random.Random) -> Question:
     ungrouped = 2 * m.n_layers * m.n_heads * m.head_dim, "Only the KV heads are cached."
     return Question(
         f"{m.name}: {m.n_layers} layers, {m.n_heads} query heads, {m.n_kv_heads} KV heads, head_dim {m.head_dim}. "
-        "How many numbers does one decode step add to the cache?",
+        "How many numbers does one decode step of one sequence add to the cache?",
         NumberAnswer(
             2 * m.n_layers * m.n_kv_heads * m.head_dim,
             wrong=known(

@@ -104,7 +104,7 @@ def partner(rng: random.Random) -> Question:
     if layout == "interleaved" and across > 0:
         wrong.append((across, "In the interleaved layout a pair begins with an even dimension."))
     if layout == "half":
-        wrong.append((D - 1 - n, "Dimensions are not mirrored: each moves by half of head_dim."))
+        wrong.append((D - 1 - n, "The two dimensions of a pair are half of head_dim apart, not mirrored."))
     return Question(
         f"head_dim = {D}, {named} layout, dimensions counted from 0. Which dimension forms a pair with dimension {n}?",
         NumberAnswer(
