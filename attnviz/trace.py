@@ -64,8 +64,8 @@ class Trace:
 def trace_bytes(config: ModelConfig, n_tokens: int) -> int:
     """Return the exact size in bytes of a trace of n_tokens, without allocating it."""
     c, T = config, n_tokens
-    value_dim = c.v_head_dim if c.attention == "mla" else c.head_dim
-    per_token = c.n_layers * (2 * c.n_heads * c.head_dim + c.n_kv_heads * (2 * c.head_dim + value_dim)) + c.vocab_size
+    per_layer = 2 * c.n_heads * c.head_dim + c.n_kv_heads * (2 * c.head_dim + c.mixer.value_dim)
+    per_token = c.n_layers * per_layer + c.vocab_size
     return 4 * (T * per_token + c.n_layers * c.n_heads * T * T) + c.n_layers * T * T + 8 * T
 
 

@@ -46,7 +46,7 @@ def first_token_weight(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 def rotated_pairs(config: ModelConfig) -> list[tuple[int, int]]:
     """Return the pairs of dimensions that RoPE rotates, fastest first; in MLA they follow the content dimensions."""
-    first, n_pairs = (config.head_dim - config.rotary_dim if config.attention == "mla" else 0), config.rotary_dim // 2
+    first, n_pairs = config.mixer.rotary_start, config.rotary_dim // 2
     if config.rope_layout == "half":
         return [(first + i, first + i + n_pairs) for i in range(n_pairs)]
     return [(first + 2 * i, first + 2 * i + 1) for i in range(n_pairs)]

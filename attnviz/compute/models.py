@@ -316,15 +316,11 @@ def max_tokens(config: ModelConfig) -> int:
 
     For MLA, which is traced as a whole, all layers together stay below it.
     """
-    size = trace_bytes if _whole(config) else layer_bytes
+    size = layer_bytes if config.mixer.by_layer else trace_bytes
     n = min(MAX_TOKENS, config.learned_position_rows or MAX_TOKENS)
     while n > 1 and size(config, n) > MAX_TRACE_BYTES:
         n -= 1
     return n
-
-
-def _whole(config: ModelConfig) -> bool:
-    return config.attention == "mla"
 
 
 def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
@@ -337,4 +333,4 @@ def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Tr
 
 def is_layerwise(config: ModelConfig, n_tokens: int) -> bool:
     """Check whether a trace of n_tokens is too large to hold all layers."""
-    return not _whole(config) and trace_bytes(config, n_tokens) > MAX_TRACE_BYTES
+    return config.mixer.by_layer and trace_bytes(config, n_tokens) > MAX_TRACE_BYTES

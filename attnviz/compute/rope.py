@@ -78,7 +78,8 @@ def pre_rope(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]
     """Return this head's q (T, D) and the k (T, D) it reads, before RoPE, rotated dimensions first."""
     kv_head = view.config.layer.kv_head_of[head]
     q, k = view.trace.q_pre_rope[layer, head], view.trace.k_pre_rope[layer, kv_head]
-    return np.roll(q, -first_rotated(view), axis=-1), np.roll(k, -first_rotated(view), axis=-1)
+    first = view.config.mixer.rotary_start
+    return np.roll(q, -first, axis=-1), np.roll(k, -first, axis=-1)
 
 
 def pair_of(view: View) -> int:
@@ -175,11 +176,6 @@ def latent_scores(view: View) -> tuple[list[np.ndarray], float, list[float]]:
     parts = [content, position, trace.scores_of(layer, head)]
     limit = float(max(np.abs(part[allowed]).max() for part in parts))
     return parts, limit, [float(part[allowed].std()) for part in parts]
-
-
-def first_rotated(view: View) -> int:
-    """Return the first dimension of a head that rotates: MLA's rotated part comes last."""
-    return view.config.qk_nope_head_dim if view.config.attention == "mla" else 0
 
 
 def weights_of(view: View, variant: str, layer: int, head: int, fraction: float = 1.0) -> np.ndarray:

@@ -48,7 +48,7 @@ def run_of(view: View) -> Run:
     """Record a run of the model on the first MAX_RECORDED tokens, in the selected layer."""
     s, ids, layer = view.settings, view.ids[:MAX_RECORDED], view.layer_and_head[0]
     mistake = mistake_of(view)
-    absorbed = s.absorbed and view.config.attention == "mla" and not mistake
+    absorbed = s.absorbed and view.config.mixer.absorbed and not mistake
     key = "steps", models.weights_key(s), models.config_of(s), ids, layer, absorbed, mistake and mistake.id
 
     def run() -> Recorded:

@@ -115,7 +115,7 @@ class View:
         c, most = self.config, _models().MAX_TRACE_BYTES
         if c.learned_position_rows == self.max_tokens:
             return f"{cut} The model has {c.learned_position_rows} learned positions."
-        part = f"one layer of {c.n_heads} heads" if c.attention != "mla" else f"a trace of {c.n_layers} layers"
+        part = f"one layer of {c.n_heads} heads" if c.mixer.by_layer else f"a trace of {c.n_layers} layers"
         return f"{cut} With more tokens, {part} would take over {most / 1e6:.0f} MB."
 
     @cached_property

@@ -11,12 +11,12 @@ from attnviz.facts import LATENT_FIELDS
 
 def attention_name(model: ModelConfig) -> str:
     """Return "MHA", "GQA-8", "MQA" or "MLA"; the name of GQA includes the number of KV heads."""
-    return f"GQA-{model.n_kv_heads}" if model.attention == "gqa" else model.attention.upper()
+    return model.mixer.name
 
 
 def with_heads(model: ModelConfig, n_kv_heads: int) -> ModelConfig:
     """Return `model` with MHA, GQA or MQA over `n_kv_heads` KV heads; from MLA, heads are as wide as its values."""
-    if model.attention != "mla":
+    if model.mixer.shares_kv_heads:
         return model.with_kv_heads(n_kv_heads)
     no_latents: dict[str, Any] = dict.fromkeys(LATENT_FIELDS)
     return replace(model, attention=None, n_kv_heads=n_kv_heads, head_dim=model.v_head_dim, **no_latents)
@@ -27,7 +27,7 @@ def with_latent(model: ModelConfig) -> ModelConfig:
 
     The queries stay uncompressed; biases, sinks and norms on q and k are left out (arXiv 2405.04434).
     """
-    if model.attention == "mla":
+    if not model.mixer.shares_kv_heads:
         return model
     rope_dim = max(2, model.head_dim // 4 * 2)
     return replace(

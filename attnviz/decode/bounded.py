@@ -133,5 +133,5 @@ def sliding_cache(
     longer = model.rope(10**6)
     if rope is not None and longer is not None and not torch.equal(rope.frequencies, longer.frequencies):
         raise ValueError("the model's RoPE frequencies depend on the length of the text: cached keys would be wrong")
-    rotated = 1 if model.config.attention == "mla" else 0
+    rotated = model.config.mixer.rotated_tensor
     return [SlidingCache(limit, n_sinks, rope if positions_in_cache else None, rotated) for _ in model.blocks]

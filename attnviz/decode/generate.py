@@ -76,9 +76,9 @@ def read(model: Transformer, ids: Sequence[int], cache: list, record: Callable[.
     """
     at_once = cache[0].room if isinstance(cache[0], SlidingCache) else len(ids)
     pieces = [ids[:at_once], *([i] for i in ids[at_once:])] if at_once else [[i] for i in ids]
-    latent = model.config.attention == "mla" and record is None
+    absorbed = model.config.mixer.absorbed and record is None
     logits = [
-        model(torch.tensor([piece]), cache=cache, record=record, absorbed=latent and len(piece) == 1)[0]
+        model(torch.tensor([piece]), cache=cache, record=record, absorbed=absorbed and len(piece) == 1)[0]
         for piece in pieces
     ]
     return logits[0] if len(logits) == 1 else torch.cat(logits)

@@ -30,7 +30,7 @@ def group_kv_heads(model: Transformer, n_kv_heads: int, method: str = "mean") ->
     head reads the head into which its old one was merged. RoPE rotates all heads by the same angles, so it commutes
     with averaging.
     """
-    _refuse_latent(model)
+    _refuse(model)
     if n_kv_heads not in divisors(model.config.n_kv_heads):
         allowed = ", ".join(map(str, divisors(model.config.n_kv_heads)))
         raise ConfigError(f"{model.config.n_kv_heads} KV heads can become {allowed}, not {n_kv_heads!r}")
@@ -39,7 +39,7 @@ def group_kv_heads(model: Transformer, n_kv_heads: int, method: str = "mean") ->
 
 def copy_kv_heads(model: Transformer, pattern: str = "interleaved") -> Transformer:
     """Return `model` as multi-head attention, its KV heads copied to each query head; see `copy_layer`."""
-    _refuse_latent(model)
+    _refuse(model)
     return _with_layers(model, model.config.n_heads, [copy_layer(b.attn, pattern) for b in model.blocks])
 
 
@@ -111,6 +111,6 @@ def _with_layers(model: Transformer, n_kv_heads: int, layers: list[GroupedQueryA
     return other
 
 
-def _refuse_latent(model: Transformer) -> None:
-    if model.config.attention == "mla":
-        raise ConfigError("latent attention has no KV heads to group or to copy")
+def _refuse(model: Transformer) -> None:
+    if why := model.config.mixer.cannot("convert"):
+        raise ConfigError(why)

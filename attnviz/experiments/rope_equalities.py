@@ -162,21 +162,13 @@ def moved_to_other_layout(model: Transformer) -> Transformer:
 def _reordered(attn: nn.Module, c: ModelConfig, order: Tensor) -> nn.Module:
     """Return the layer with the rotated rows of each head of its query and key projections in this order."""
     other = with_own_parts(attn)
-    for name, (heads, start) in _rotated_projections(c).items():
+    for name, (heads, start) in c.mixer.rotated_projections().items():
         if hasattr(attn, name):
             setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, heads, start, order)))
     if c.qk_norm:  # one weight per dimension
         for name in ("q_norm", "k_norm"):
             setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, 1, 0, order)))
     return other
-
-
-def _rotated_projections(c: ModelConfig) -> dict[str, tuple[int, int]]:
-    """Return the projections whose outputs RoPE rotates in part: name -> (number of heads, first rotated dimension)."""
-    if c.attention != "mla":
-        return {"q_proj": (c.n_heads, 0), "k_proj": (c.n_kv_heads, 0)}  # rotated dimensions come first; in MLA last
-    queries = c.n_heads, c.qk_nope_head_dim
-    return {"q_proj": queries, "q_b_proj": queries, "kv_a_proj": (1, c.kv_lora_rank)}
 
 
 def _reorder_rows(heads: int, start: int, order: Tensor, p: Tensor) -> Tensor:

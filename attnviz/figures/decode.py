@@ -1,7 +1,4 @@
-"""Captions and figures of the Decode page: the cache in bytes, work with and without it, the sampled token.
-
-S tokens cached, L layers, K KV heads, D head_dim.
-"""
+"""Captions and figures of the Decode page: the cache in bytes, work with and without it, the sampled token."""
 
 from __future__ import annotations
 
@@ -9,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from attnviz.config import SHIPPED, ModelConfig
-from attnviz.equations import Equation, Expression, Value, number_text
+from attnviz.cost import cache
+from attnviz.equations import Equation, Value, number_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed, significant
@@ -30,16 +28,7 @@ DASHES = {"mha": "solid", "gqa-4": "solid", "gqa-2": "dash", "mqa": "solid", "ml
 
 def cache_equation(config: ModelConfig, n_tokens: int) -> Equation:
     """Return the equation of the cache bytes of all layers, in float32."""
-    layers, tokens = Value(config.n_layers, "L", "layers"), Value(n_tokens, "S", "tokens cached")
-    width = Value(FLOAT32, "b", "bytes per number, float32")
-    if config.attention == "mla":
-        latent = Value(config.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
-        rotated = Value(config.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the RoPE key")
-        n_bytes: Expression = layers * tokens * (latent + rotated) * width
-    else:
-        heads, dims = Value(config.n_kv_heads, "K", "KV heads"), Value(config.head_dim, "D", "head_dim")
-        n_bytes = 2 * layers * tokens * heads * dims * width
-    return Equation(n_bytes, unit="B")
+    return Equation(cache(config, n_tokens, bits=8 * FLOAT32), unit="B")
 
 
 def cache_text(config: ModelConfig, n_tokens: int, counted: int) -> str:
@@ -49,20 +38,18 @@ def cache_text(config: ModelConfig, n_tokens: int, counted: int) -> str:
 
 def cache_legend(config: ModelConfig) -> str:
     """Return the meanings of the formula's letters and of the picture; the number of tokens is only in the formula."""
-    letters = meanings(cache_equation(config, 1)).replace("S = 1: tokens cached", "S: tokens cached")
-    if config.attention == "mla":
-        return f"{letters} Each column is a token; bands of a layer: latent (above) and RoPE key."
-    return (
-        f"{letters} Factor 2: K and V. Each column is a token; bands of a layer: K (above) and V of each KV head, in "
-        "its hue."
-    )
+    letters = meanings(cache_equation(config, 1)).replace("S = 1: tokens", "S: tokens cached")
+    return f"{letters} {config.mixer.bands()}"
 
 
 def cache_parts(config: ModelConfig) -> list[list]:
     """List the vectors cached per token in one layer: [name, numbers, KV head or −1] for each tensor and head."""
-    if config.attention == "mla":
-        return [["latent", config.kv_lora_rank, -1], ["RoPE key", config.qk_rope_head_dim, -1]]
-    return [[f"{name}{head}", config.head_dim, head] for head in range(config.n_kv_heads) for name in "KV"]
+    return [
+        [part if vectors.count is None else f"{part.upper()}{head}", int(vectors.width.number), head]
+        for vectors in config.mixer.cached()
+        for head in (range(vectors.number) if vectors.count else [-1])
+        for part in vectors.parts
+    ]
 
 
 def prefill_sentence(step: WrittenStep, n_tokens: int) -> str:

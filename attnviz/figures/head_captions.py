@@ -162,7 +162,7 @@ def _path_alt(
 
 def _reads(trace: Trace, head: int) -> str:
     """Name the keys that a head reads: "KV head 2, as head 4 does"."""
-    if trace.config.attention == "mla":
+    if not trace.config.mixer.shares_kv_heads:
         return "keys of its own, expanded from the latent that all heads share"
     kv_head_of = trace.config.layer.kv_head_of
     others = [h for h in range(len(kv_head_of)) if kv_head_of[h] == kv_head_of[head] and h != head]
@@ -242,7 +242,8 @@ def _weights_line(trace: Trace, head: int) -> str:
 def _weights_legend(trace: Trace, head: int) -> str:
     T, kv_head, D = trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
     q, k = f"Q{low(head)}", f"K{low(kv_head)}"
-    keys = f"expanded keys of head {head}" if trace.config.attention == "mla" else f"keys of KV head {kv_head}"
+    mixer = trace.config.mixer
+    keys = f"keys of {mixer.keys_read(kv_head)}" if mixer.shares_kv_heads else f"expanded {mixer.keys_read(head)}"
     root = f"D = {D}: head_dim"
     if trace.config.score_root != D:
         root = f"n = {trace.config.score_root:g}: query_pre_attn_scalar"

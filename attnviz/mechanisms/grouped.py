@@ -26,8 +26,11 @@ class Grouped(Windowed):
     qk_norm: str | None = None
     sink_logits: bool = False  # one learned sink logit per query head
 
-    kv_shared: ClassVar[bool] = True
+    shares_kv_heads: ClassVar[bool] = True
     absorbed: ClassVar[bool] = False
+    by_layer: ClassVar[bool] = True
+    rotated_tensor: ClassVar[int] = 0  # k, v
+    rotary_start: ClassVar[int] = 0
 
     @property
     def kind(self) -> str:
@@ -40,12 +43,17 @@ class Grouped(Windowed):
         return f"GQA-{self.n_kv_heads}" if self.kind == "gqa" else self.kind.upper()
 
     @property
-    def key_heads(self) -> int:
-        return self.n_kv_heads
-
-    @property
     def value_dim(self) -> int:
         return self.head_dim
+
+    def keys_read(self, kv_head: int) -> str:
+        return f"KV head {kv_head}"
+
+    def rotated_projections(self) -> dict[str, tuple[int, int]]:
+        return {"q_proj": (self.n_heads, 0), "k_proj": (self.n_kv_heads, 0)}
+
+    def axes(self) -> dict[str, int]:
+        return {"D": self.head_dim, "H·D": self.n_heads * self.head_dim, "K·D": self.n_kv_heads * self.head_dim}
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         H, K, D = letter("H", self.n_heads), letter("K", self.n_kv_heads), letter("D", self.head_dim)
@@ -64,6 +72,11 @@ class Grouped(Windowed):
 
     def cached(self) -> tuple[Vectors, ...]:
         return (Vectors(("k", "v"), letter("D", self.head_dim), letter("K", self.n_kv_heads)),)
+
+    def bands(self) -> str:
+        return (
+            "Factor 2: K and V. Each column is a token; bands of a layer: K (above) and V of each KV head, in its hue."
+        )
 
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
         return 4 * letter("H", self.n_heads) * letter("D", self.head_dim)

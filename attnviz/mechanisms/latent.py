@@ -7,6 +7,7 @@ with W_UK and W_UV absorbed into the query and the output.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,14 +27,15 @@ class Latent(Windowed):
     q_lora_rank: int | None = None
     sink_logits: bool = False
 
-    kv_shared: ClassVar[bool] = False
+    shares_kv_heads: ClassVar[bool] = False
     absorbed: ClassVar[bool] = True
+    by_layer: ClassVar[bool] = False
+    rotated_tensor: ClassVar[int] = 1  # latent, RoPE key
+    refusals: ClassVar[Mapping[str, str]] = {
+        "convert": "latent attention has no KV heads to group or to copy",
+    }
     kind: ClassVar[str] = "mla"
     name: ClassVar[str] = "MLA"
-
-    @property
-    def key_heads(self) -> int:
-        return self.n_heads
 
     @property
     def head_dim(self) -> int:
@@ -43,6 +45,21 @@ class Latent(Windowed):
     @property
     def value_dim(self) -> int:
         return self.v_head_dim
+
+    @property
+    def rotary_start(self) -> int:
+        return self.qk_nope_head_dim
+
+    def keys_read(self, kv_head: int) -> str:
+        return f"keys of head {kv_head}"
+
+    def rotated_projections(self) -> dict[str, tuple[int, int]]:
+        queries = self.n_heads, self.qk_nope_head_dim  # in each head the rotated part comes last
+        return {"q_proj": queries, "q_b_proj": queries, "kv_a_proj": (1, self.kv_lora_rank)}
+
+    def axes(self) -> dict[str, int]:
+        D = self.head_dim
+        return {"D": D, "H·D": self.n_heads * D, "P": self.qk_rope_head_dim, "R": self.kv_lora_rank}
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         H, R, P = letter("H", self.n_heads), letter("R", self.kv_lora_rank), letter("P", self.qk_rope_head_dim)
@@ -64,6 +81,14 @@ class Latent(Windowed):
             Vectors(("latent",), letter("R", self.kv_lora_rank)),
             Vectors(("RoPE key",), letter("P", self.qk_rope_head_dim)),
         )
+
+    def bands(self) -> str:
+        return "Each column is a token; bands of a layer: latent (above) and RoPE key."
+
+    def absorbed_products(self) -> Expression:
+        """Return the FLOPs of q·W_UK and of the weighted latents·W_UV of one token."""
+        H, R = letter("H", self.n_heads), letter("R", self.kv_lora_rank)
+        return 2 * H * R * (letter("N", self.qk_nope_head_dim) + letter("V", self.v_head_dim))
 
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
         H, P = letter("H", self.n_heads), letter("P", self.qk_rope_head_dim)

@@ -61,9 +61,11 @@ class Vectors:
 class Mixer(Mechanism):
     """A part that mixes tokens. Its class says what it has; a page asks and does not compare names."""
 
-    kv_shared: ClassVar[bool]  # query heads share KV heads, at most one per query head
+    shares_kv_heads: ClassVar[bool]  # several query heads can read one cached KV head
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
-    maps: ClassVar[str | None] = "weights"  # what its map shows; None without a map
+    by_layer: ClassVar[bool]  # its layers can be traced one at a time
+    rotated_tensor: ClassVar[int]  # which of its cached tensors RoPE has rotated
+    refusals: ClassVar[Mapping[str, str]] = {}  # what cannot be done or shown with it, and why
 
     n_heads: int
 
@@ -78,17 +80,37 @@ class Mixer(Mechanism):
         raise NotImplementedError
 
     @property
-    def key_heads(self) -> int:
-        """Number of heads with keys of their own, as drawn: KV heads, or each head's expanded keys."""
-        raise NotImplementedError
-
-    @property
     def value_dim(self) -> int:
         """Width of a head's value."""
         raise NotImplementedError
 
+    @property
+    def rotary_start(self) -> int:
+        """First dimension of a head that RoPE rotates."""
+        raise NotImplementedError
+
+    def keys_read(self, kv_head: int) -> str:
+        """Name the keys that a query head reads: "KV head 2", or "keys of head 2" if each head has its own."""
+        raise NotImplementedError
+
+    def rotated_projections(self) -> dict[str, tuple[int, int]]:
+        """Return the projections whose outputs RoPE rotates in part: name -> (heads, first rotated dimension)."""
+        raise NotImplementedError
+
+    def cannot(self, what: str) -> str:
+        """Return why something cannot be done or shown with this mixer, as a sentence; "" where it can."""
+        return self.refusals.get(what, "")
+
+    def axes(self) -> dict[str, int]:
+        """Return the sizes of its tensors' axes, besides those that every mixer has, by their letters in the source."""
+        raise NotImplementedError
+
     def cached(self) -> tuple[Vectors, ...]:
         """Return what is cached per token."""
+        raise NotImplementedError
+
+    def bands(self) -> str:
+        """Describe the bands of a layer in a drawing of its cache, in which each column is a token."""
         raise NotImplementedError
 
     def keys(self, S: Value) -> Expression:
@@ -120,6 +142,10 @@ class Windowed(Mixer):
     def most_cached(self) -> int | None:
         """Largest number of tokens cached; None without a window."""
         return None if self.window is None else self.window + self.n_sinks
+
+    def bands(self) -> str:
+        """Describe the bands of a layer in a drawing of its cache, in which each column is a token."""
+        raise NotImplementedError
 
     def keys(self, S: Value) -> Expression:
         if self.window is None:

@@ -248,11 +248,7 @@ def _sizes(run: Run) -> dict[str, int]:
     c, n = run.model.config, len(run.ids)
     sizes = {"B": 1, "T": n - run.n_cached, "S": n, "C": c.d_model, "H": c.n_heads, "K": c.n_kv_heads, "F": c.d_ff}
     sizes |= {"G": c.n_heads // c.n_kv_heads, "vocab_size": c.vocab_size, "n_pairs": c.rotary_dim // 2, "1": 1}
-    if c.attention == "mla":
-        head_dim = c.qk_nope_head_dim + c.qk_rope_head_dim
-        return sizes | {"D": head_dim, "H·D": c.n_heads * head_dim, "P": c.qk_rope_head_dim, "R": c.kv_lora_rank}
-    head_dim = c.head_dim or c.d_model // c.n_heads
-    return sizes | {"D": head_dim, "H·D": c.n_heads * head_dim, "K·D": c.n_kv_heads * head_dim}
+    return sizes | c.mixer.axes()
 
 
 def _can_be_drawn(value: Value) -> bool:

@@ -40,8 +40,8 @@ def cache_share(view: View) -> str:
 @placeholder
 def cache_expanded(view: View) -> str:
     """Bytes per token if MLA cached keys and values in place of the latent, float32."""
-    latent = view.config.attention == "mla"
-    return f"{expanded_cache_bytes(view.config, 1, bits=FLOAT32):,} B" if latent else cache(view)
+    expanded = expanded_cache_bytes(view.config, 1, bits=FLOAT32)
+    return cache(view) if expanded is None else f"{expanded:,} B"
 
 
 @placeholder

@@ -234,7 +234,7 @@ def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str
     """Return name, length, colour and opacity of each rectangle of a part."""
     if part not in PARTS:
         return [(part, n, NEUTRAL, SOFT if part[0] in "qo" and part != "output layer" else SOFTER)]
-    if model.attention == "mla" or model.n_kv_heads > LARGEST_SPLIT:
+    if not model.mixer.shares_kv_heads or model.n_kv_heads > LARGEST_SPLIT:
         return [(part, n, NEUTRAL, PARTS[part])]
     K = model.n_kv_heads
     return [(f"{part} of KV head {j}", n / K, kv_colour(j, K), PARTS[part]) for j in range(K)]

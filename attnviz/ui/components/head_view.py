@@ -192,5 +192,5 @@ def _with_legend(caption: Caption) -> str:
 
 def _hue_name(trace: Trace, head: int) -> str:
     """Return the meaning of the head's hue: the KV head it reads, or the keys that MLA expands for it."""
-    name = "keys of head" if trace.config.attention == "mla" else "KV"
-    return f"H{head} reads {name} {trace.config.layer.kv_head_of[head]}"
+    mixer, kv_head = trace.config.mixer, trace.config.layer.kv_head_of[head]
+    return f"H{head} reads {mixer.keys_read(kv_head).replace('KV head', 'KV')}"

@@ -70,7 +70,7 @@ def rotation(view: View) -> None:
     selection(view)
     config, values = compute_rope.rotated(view), compute_rope.frequencies(view)
     rotated = compute_rope.rotated_pair(view, compute_rope.pair_of(view))
-    n_pairs, first = len(values), compute_rope.first_rotated(view)
+    n_pairs, first = len(values), view.config.mixer.rotary_start
     dimensions = analysis.dimensions(rotated.pair, n_pairs, config.rope_layout, first)
     caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, config.rope_theta)
     st.markdown(f"## {caption.title}")
@@ -212,7 +212,7 @@ def _layouts(view: View) -> None:
     )
     head, compared, n_pairs = _head(view), compute_rope.compared_layouts(view), len(compute_rope.frequencies(view))
     st.markdown(rope_scores.layout_finding(compared))
-    charts.show(rope_scores.layout_pairs(compared.order, n_pairs, compute_rope.first_rotated(view)), "layout-pairs")
+    charts.show(rope_scores.layout_pairs(compared.order, n_pairs, view.config.mixer.rotary_start), "layout-pairs")
     own = view.config.rope_layout
     as_run, other = LAYOUTS[own], LAYOUTS[rope_equalities.OTHER_LAYOUT[own]]
     variants = {
