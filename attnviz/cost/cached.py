@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from attnviz.checks import number, whole
 from attnviz.config import ModelConfig
-from attnviz.cost.sums import caching, product, with_factor
+from attnviz.cost.sums import caching, over_layers, product, with_factor
 from attnviz.equations import Expression, Value, function, total
 from attnviz.mechanisms import Mixer, Vectors, letter
 
@@ -43,6 +43,11 @@ def cache(
     S = letter("S", n_tokens)
     cached = product(with_factor(model, [(n, m.keys(S), _per_token(m, bits, block_size)) for n, m in caching(model)]))
     return letter("B", batch_size) * cached if batch_size > 1 else cached
+
+
+def cached_per_token(model: ModelConfig, bits: float | None = None) -> Expression:
+    """Return the numbers or bytes that one token takes in all layers, without regard to windows."""
+    return over_layers(model, [(n, _per_token(mixer, bits, None)) for n, mixer in caching(model)])
 
 
 def _per_token(mixer: Mixer, bits: float | None, block_size: int | None) -> Expression:

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
-from attnviz.equations import Equation, Expression, Value
+from attnviz.cost.cached import cached_per_token
+from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption, Drawing, drawn
 from attnviz.figures.phrases import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
+from attnviz.mechanisms import letter
 from attnviz.phrases import count, listed
 
 SOFT, STRONG = 0.35, 1.0  # opacity: of the others and of the selected
-FLOAT32 = Value(4, "b", "bytes per number, float32")
 
 
 def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -> dict:
@@ -115,22 +116,8 @@ def projections_caption(config: ModelConfig) -> Caption:
 def projection_weights(config: ModelConfig) -> Equation:
     """Return the equation of the weights in W_q, W_k, W_v and W_o of one layer."""
     c = config.layer
-    width, dim = Value(c.d_model, "C", "d_model"), Value(c.head_dim, "D", "head_dim")
-    return Equation(2 * width * (query_heads(config) + _kv_heads(config)) * dim, unit="weights")
-
-
-def layers(c: ModelConfig) -> Value:
-    """Return the number of layers as a letter of an equation."""
-    return Value(c.n_layers, "L", "layers")
-
-
-def query_heads(c: ModelConfig) -> Value:
-    """Return the number of query heads as a letter of an equation."""
-    return Value(c.n_heads, "H", "query heads")
-
-
-def _kv_heads(c: ModelConfig) -> Value:
-    return Value(c.n_kv_heads, "K", "KV heads")
+    width, dim = letter("C", c.d_model), letter("D", c.head_dim)
+    return Equation(2 * width * (letter("H", c.n_heads) + letter("K", c.n_kv_heads)) * dim, unit="weights")
 
 
 def _shapes(c: AttentionConfig) -> dict[str, tuple[int, int]]:
@@ -177,7 +164,7 @@ def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict
         strong = "strong" if config == selected else ""
         labels.append([0, row + 0.5, f"before {strong}", attention_name(config), ""])
         labels.append([n, row + 0.5, f"after {strong}", f"{n:,} B", ""])
-    latent = " For MLA the two segments are the latent and the RoPE key." * any(c.attention == "mla" for c in measured)
+    latent = " For MLA the two segments are the latent and the RoPE key." * any(map(_latent_sizes, measured))
     note = f"KV cache of all layers in float32. Each segment is one KV head.{latent}"
     short = replace(cache_caption(measured, selected), note=note)
     return panel(short, max(measured.values()), len(measured), rects, labels, row=28)
@@ -194,7 +181,7 @@ def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Ca
         title=title,
         note="KV cache per token over all layers in float32, as run here; 16-bit numbers take half. Each segment is "
         "one KV head. Bytes are counted in the tensors of a cache that the live modules filled."
-        + "".join(f" MLA here: {latent_sizes(c)}." for c in measured if c.attention == "mla"),
+        + "".join(f" MLA here: {sizes}." for sizes in map(_latent_sizes, measured) if sizes),
         alt=title + ". " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
             "attention": names,
@@ -207,31 +194,15 @@ def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Ca
     )
 
 
-def latent_sizes(c: ModelConfig) -> str:
-    """Return the widths that MLA caches, under their configuration names."""
-    return f"kv_lora_rank {c.kv_lora_rank}, qk_rope_head_dim {c.qk_rope_head_dim}"
+def _latent_sizes(c: ModelConfig) -> str:
+    """Return the widths cached per token that belong to no KV head, under their configuration names."""
+    alone = [vectors.width for vectors in c.mixer.cached() if vectors.count is None]
+    return ", ".join(f"{width.meaning.split(',')[0]} {width.number}" for width in alone)
 
 
 def cache_bytes_per_token(c: ModelConfig) -> Equation:
     """Return the equation of the bytes that one token takes in the cache in float32."""
-    return Equation(cached_bytes(c, layers(c)), unit="B")
-
-
-def cached_bytes(c: ModelConfig, tokens: Expression) -> Expression:
-    """Return the float32 bytes of `tokens`, a number of tokens summed over the layers."""
-    if c.attention == "mla":
-        return tokens * (rank(c) + rope_dim(c)) * FLOAT32
-    return 2 * tokens * _kv_heads(c) * Value(c.head_dim, "D", "head_dim") * FLOAT32
-
-
-def rank(c: ModelConfig) -> Value:
-    """Return the width of MLA's latent as a letter of an equation."""
-    return Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
-
-
-def rope_dim(c: ModelConfig) -> Value:
-    """Return the width of MLA's RoPE key as a letter of an equation."""
-    return Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the shared RoPE key")
+    return Equation(cached_per_token(c, bits=32), unit="B")
 
 
 def _all_segments(measured: dict[ModelConfig, int], selected: ModelConfig) -> list[_Bar]:
@@ -306,16 +277,17 @@ def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) 
 
 
 def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list[_Bar]:
-    """Return one bar of the cache, split into its parts."""
-    if config.attention == "mla":
-        parts = {"latent": config.kv_lora_rank, "shared RoPE key": config.qk_rope_head_dim}
-        colours = [NEUTRAL] * 2
-    else:
-        parts = {f"KV head {j}": 1 for j in range(config.n_kv_heads)}
-        colours = [kv_colour(j, config.n_kv_heads) for j in range(config.n_kv_heads)]
+    """Return one bar of the cache, split into its parts: one per KV head, or per vector that all heads share."""
+    parts: dict[str, tuple[int, str]] = {}
+    for vectors in config.mixer.cached():
+        if vectors.count is None:
+            parts |= {part: (int(vectors.width.number), NEUTRAL) for part in vectors.parts}
+        else:
+            K = vectors.number
+            parts |= {f"KV head {j}": (int(vectors.width.number), kv_colour(j, K)) for j in range(K)}
     start, segments = 0.0, []
-    for (part, share), colour in zip(parts.items(), colours, strict=True):
-        length = n_bytes * share / sum(parts.values())
+    for part, (share, colour) in parts.items():
+        length = n_bytes * share / sum(width for width, _ in parts.values())
         hover = f"{attention_name(config)}, {part}: {length:,.0f} B"
         segments.append(_Bar(row, 0.7, start, length, colour, strong, hover))
         start += length

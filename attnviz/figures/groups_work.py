@@ -1,28 +1,15 @@
-"""Figures of a decode step with each type of attention: its FLOPs, the cache that it reads, the parameters.
-
-The letters of the equations are those of `groups.py`; S tokens.
-"""
+"""Figures of a decode step with each type of attention: its FLOPs, the cache that it reads, the parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
-from attnviz.cost.decode import attention_flops
-from attnviz.equations import Equation, Expression, Value, aligned, function
+from attnviz.cost import attention_name, cache, count_parameters, kv_cache_bytes
+from attnviz.cost.decode import attention_cost, attention_flops
+from attnviz.equations import Equation, aligned
 from attnviz.figures.drawing import Caption, Drawing, drawn
-from attnviz.figures.groups import (
-    STRONG,
-    cached_bytes,
-    latent_sizes,
-    layers,
-    panel,
-    query_heads,
-    rank,
-    rope_dim,
-    share_text,
-)  # fmt: skip
+from attnviz.figures.groups import STRONG, panel, share_text
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, base_figure
 from attnviz.phrases import count
@@ -84,20 +71,8 @@ def _reads_least(names: Sequence[str], memory: Sequence[int]) -> str:
 
 def _counted_text(c: ModelConfig) -> str:
     """State which products are counted as attention FLOPs, and what is assumed."""
-    text = "Attention FLOPs are scores and weighted sum; fewer KV heads make the cache, W_k and W_v smaller."
-    if c.attention == "mla":
-        text = (
-            f"MLA is counted in its absorbed form ({latent_sizes(c)}): each head multiplies its query with the cached "
-            f"latent and RoPE key, {c.kv_lora_rank} + {c.qk_rope_head_dim} numbers per key, and sums latents of "
-            f"{c.kv_lora_rank}. The products with W_UK (of the query) and W_UV (of the summed latents), "
-            f"{absorbed_flops(c):,} FLOPs per token, are not included."
-        )
+    text = f"Attention FLOPs are scores and weighted sum; {c.mixer.counted_when_decoding(c.n_layers)}"
     return text if c.causal else f"{text} Decoding with a cache needs a causal mask, so one is assumed."
-
-
-def absorbed_flops(c: ModelConfig) -> int:
-    """Return the FLOPs of q·W_UK and of the weighted latents·W_UV of one token in all layers."""
-    return 2 * c.n_layers * c.n_heads * c.kv_lora_rank * (c.qk_nope_head_dim + c.v_head_dim)
 
 
 def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:
@@ -127,7 +102,7 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
     return Caption(
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
-        f"{_attended_text(selected, n_tokens)}. {_flops_note(selected)}{chance}",
+        f"{_attended_text(selected, n_tokens)}. {selected.mixer.flops_note(selected.n_layers)}{chance}",
         alt=f"{title}; {costs['parameters of the model'][here]:,} of "
         f"{costs['parameters of the model'][0]:,} parameters.",
         table={"attention": names, **costs},
@@ -139,31 +114,12 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
 
 def step_flops(c: ModelConfig, n_tokens: int) -> Equation:
     """Return the FLOPs of one new token's scores and weighted sum; MLA in its absorbed form, on the latent itself."""
-    if c.attention == "mla":
-        per_key = 2 * query_heads(c) * (2 * rank(c) + rope_dim(c))
-    else:
-        per_key = 4 * query_heads(c) * Value(c.head_dim, "D", "head_dim")
-    return Equation(per_key * _attended(c, n_tokens), unit="FLOPs")
+    return Equation(attention_cost(c, n_tokens), unit="FLOPs")
 
 
 def step_cache_bytes(c: ModelConfig, n_tokens: int) -> Equation:
     """Return the equation of the cache bytes that one new token reads, in float32."""
-    return Equation(cached_bytes(c, _attended(c, n_tokens)), unit="B")
-
-
-def _attended(c: ModelConfig, n_tokens: int) -> Expression:
-    """Return the number of keys that one new token attends to, summed over the layers."""
-    tokens = Value(n_tokens, "S", "tokens, including the new one")
-    if c.sliding_window is None or _all_full(c):
-        return layers(c) * tokens
-    inside: Expression = Value(c.sliding_window, "W", "window")
-    if c.n_sinks:
-        inside = inside + Value(c.n_sinks, "A", "attention-sink tokens")
-    nearest, n_full = function("min", tokens, inside), len(set(c.full_layers))
-    if not n_full:
-        return layers(c) * nearest
-    full = Value(n_full, "F", "layers without a window") * tokens
-    return full + (layers(c) - Value(n_full, "F")) * nearest
+    return Equation(cache(c, n_tokens, bits=32), unit="B")
 
 
 def _all_full(c: ModelConfig) -> bool:
@@ -177,16 +133,6 @@ def _attended_text(c: ModelConfig, n_tokens: int) -> str:
     sinks = f" + {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""
     inside = f"{count(nearest, 'key')} in each layer (window {c.sliding_window}{sinks})"
     return inside + (f", to {n_tokens:,} in {count(n_full, 'full layer')}" if n_full else "")
-
-
-def _flops_note(selected: ModelConfig) -> str:
-    """Return the one sentence without which the attention FLOPs would be misread."""
-    if selected.attention == "mla":
-        return (
-            "MLA is counted in its absorbed form, on the latent itself; its products with W_UK and W_UV, "
-            f"{absorbed_flops(selected):,} FLOPs per token, are not included."
-        )
-    return "Query heads that share a key still compute a score each, so fewer KV heads do not lower these FLOPs."
 
 
 def _costs(configs: Sequence[ModelConfig], n_tokens: int) -> dict[str, list[int]]:

@@ -78,5 +78,11 @@ class Grouped(Windowed):
             "Factor 2: K and V. Each column is a token; bands of a layer: K (above) and V of each KV head, in its hue."
         )
 
+    def counted_when_decoding(self, n_layers: int) -> str:
+        return "fewer KV heads make the cache, W_k and W_v smaller."
+
+    def flops_note(self, n_layers: int) -> str:
+        return "Query heads that share a key still compute a score each, so fewer KV heads do not lower these FLOPs."
+
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
         return 4 * letter("H", self.n_heads) * letter("D", self.head_dim)

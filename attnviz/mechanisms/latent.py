@@ -85,6 +85,21 @@ class Latent(Windowed):
     def bands(self) -> str:
         return "Each column is a token; bands of a layer: latent (above) and RoPE key."
 
+    def counted_when_decoding(self, n_layers: int) -> str:
+        R, P = self.kv_lora_rank, self.qk_rope_head_dim
+        return (
+            f"MLA is counted in its absorbed form (kv_lora_rank {R}, qk_rope_head_dim {P}): each head multiplies its "
+            f"query with the cached latent and RoPE key, {R} + {P} numbers per key, and sums latents of {R}. The "
+            "products with W_UK (of the query) and W_UV (of the summed latents), "
+            f"{n_layers * int(self.absorbed_products().value):,} FLOPs per token, are not included."
+        )
+
+    def flops_note(self, n_layers: int) -> str:
+        return (
+            "MLA is counted in its absorbed form, on the latent itself; its products with W_UK and W_UV, "
+            f"{n_layers * int(self.absorbed_products().value):,} FLOPs per token, are not included."
+        )
+
     def absorbed_products(self) -> Expression:
         """Return the FLOPs of q·W_UK and of the weighted latents·W_UV of one token."""
         H, R = letter("H", self.n_heads), letter("R", self.kv_lora_rank)

@@ -113,6 +113,14 @@ class Mixer(Mechanism):
         """Describe the bands of a layer in a drawing of its cache, in which each column is a token."""
         raise NotImplementedError
 
+    def counted_when_decoding(self, n_layers: int) -> str:
+        """Describe how a decode step's scores and weighted sums are counted, in n_layers layers."""
+        raise NotImplementedError
+
+    def flops_note(self, n_layers: int) -> str:
+        """Return the one sentence without which these FLOPs would be misread."""
+        raise NotImplementedError
+
     def keys(self, S: Value) -> Expression:
         """Return the keys that the last of S tokens attends to, which are also the tokens cached."""
         raise NotImplementedError
@@ -145,6 +153,14 @@ class Windowed(Mixer):
 
     def bands(self) -> str:
         """Describe the bands of a layer in a drawing of its cache, in which each column is a token."""
+        raise NotImplementedError
+
+    def counted_when_decoding(self, n_layers: int) -> str:
+        """Describe how a decode step's scores and weighted sums are counted, in n_layers layers."""
+        raise NotImplementedError
+
+    def flops_note(self, n_layers: int) -> str:
+        """Return the one sentence without which these FLOPs would be misread."""
         raise NotImplementedError
 
     def keys(self, S: Value) -> Expression:

@@ -115,7 +115,7 @@ def test_the_cache_is_drawn_as_long_as_the_live_one():
     assert [text.startswith("<b>") for text in totals.text] == [c == CONFIG for c in configs]
     assert result_of(drawing.formula) == measured[CONFIG] == 480
     assert result_of(groups.cache(measured, MLA).formula) == measured[MLA] == 3 * (14 + 2) * 4
-    assert groups.cache_caption(measured, CONFIG).line.replace("\u2009", "") == "2·L·K·D·b = 2·3·2·10·4 = 480 B"
+    assert groups.cache_caption(measured, CONFIG).line.replace("\u2009", "") == "L·2·K·D·b = 3·2·2·10·4 = 480 B"
     assert groups.cache_caption(measured, MLA).line.replace("\u2009", "") == "L·(R + P)·b = 3·(14 + 2)·4 = 192 B"
     assert "kv_lora_rank 14, qk_rope_head_dim 2" in drawing.note  # which MLA it is
 
