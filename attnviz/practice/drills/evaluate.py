@@ -64,9 +64,9 @@ def _multiplied(text: str, letters: Mapping[str, float]) -> str:
 
 def _hint(text: str, letters: Mapping[str, float]) -> str:
     """Say what to change in what people type most: factors without a sign, a unit or a suffix after a number."""
-    if re.search(r"[/^] ?-?[\d.]+ *pi\b", text):
+    if re.search(r"(?:/|\*\*) ?-?[\d.]+ *pi\b", text):
         return " It has two meanings: write brackets, as in 1/(2π) or (1/2)·π."
-    if letters and re.search(r"[/^] ?-?[\d.]+ *[A-Za-z(]", text):
+    if letters and re.search(r"(?:/|\*\*) ?-?[\d.]+ *[A-Za-z(]", text):
         return " It has two meanings: write brackets around what is below the line, or in the exponent."
     if letters or re.fullmatch(r"\d+[A-Za-z]{2,}", text):
         return " Write · or * between the factors."
