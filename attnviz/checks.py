@@ -17,6 +17,7 @@ LARGEST = {  # upper limits: above any real model, low enough to catch typing er
     "vocab_size": 100_000_000,
 }
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
+BEFORE_CODE = "\n\n"
 LARGEST_OTHERWISE = 1_000_000_000  # tokens, positions, windows, experts, ranks
 
 
@@ -52,6 +53,17 @@ def one_of(name: str, value: object, allowed: tuple) -> None:
 def is_hub_id(name: str) -> bool:
     """Check whether this can be the id of a model on the Hugging Face hub."""
     return HUB_ID.fullmatch(name) is not None and ".." not in name
+
+
+def with_code(sentence: str, *lines: str) -> str:
+    """Add lines to run to an error's sentence; `split_code` separates them again."""
+    return f"{sentence}{BEFORE_CODE}{chr(10).join(lines)}"
+
+
+def split_code(problem: str) -> tuple[str, str]:
+    """Return an error's sentence and its lines to run, "" if it has none."""
+    sentence, _, code = problem.partition(BEFORE_CODE)
+    return sentence, code
 
 
 def shown(value: object) -> str:

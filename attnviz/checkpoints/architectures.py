@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
+from attnviz.checkpoints.refusals import other_kind
 from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
 from attnviz.cost.hf_config import read_hf_config
@@ -56,16 +57,14 @@ def read_config(facts: Facts) -> tuple[ModelConfig, Architecture]:
     architecture = next((a for full, a in ARCHITECTURES.items() if name in (full, a.base)), None)
     if architecture is None:
         raise ConfigError(
-            f"the architecture {shown(name)} is not supported; supported: {', '.join(ARCHITECTURES)}. "
-            "The Cost page counts many others from their config.json"
+            f"the architecture {shown(name)}{other_kind(facts.get('model_type'))} is not supported; supported: "
+            f"{', '.join(ARCHITECTURES)}.{_is_counted(facts)}"
         )
     if facts.get("model_type") not in (None, architecture.model_type):
         raise ConfigError(
             f"architectures names {name}, but model_type is {shown(facts['model_type'])} and not "
             f"{architecture.model_type!r}; correct one of the two in config.json"
         )
-    if facts.get("quantization_config"):
-        raise ConfigError("quantization_config is given, but quantised weights are not supported")
     if facts.get("auto_map"):
         raise ConfigError("auto_map is given: this model comes with its own code, which is never run")
     model = read_hf_config({**facts, "model_type": architecture.model_type}).model
@@ -76,6 +75,16 @@ def read_config(facts: Facts) -> tuple[ModelConfig, Architecture]:
     except ConfigError as error:
         raise ConfigError(_with_their_fields(str(error), facts, architecture.model_type)) from None
     return config, architecture
+
+
+def _is_counted(facts: Facts) -> str:
+    """Return a sentence on the Cost page if it can count a model that cannot be run, else ""."""
+    try:
+        is_known = read_hf_config(facts).known
+    except ConfigError:
+        return ""
+    counts = "The Cost page counts its parameters and cache: paste its config.json there, under “Another model”"
+    return f" {counts}" if is_known else ""
 
 
 def _check_scaling(config: ModelConfig) -> None:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnviz.checkpoints.opened import INDEX, ONE_FILE, OpenError, weight_files
+from attnviz.checkpoints import refusals
+from attnviz.checkpoints.opened import OpenError, open_config, weight_files
+from attnviz.checkpoints.refusals import CONFIG, INDEX, ONE_FILE, TOKENIZER
 from attnviz.checks import ConfigError, is_hub_id
 
-USED = ("config.json", "tokenizer.json")
+USED = (CONFIG, TOKENIZER)
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 Progress = Callable[[int, int], None]  # callback with the bytes received and the total; may raise Stopped
 
@@ -44,7 +46,7 @@ def folder_of(path_or_hub_id: str | Path) -> Path:
         return path
     name = str(path_or_hub_id)
     if not is_hub_id(name):
-        raise OpenError(f"There is no folder {name}.")
+        raise OpenError(refusals.of_path(path) or f"There is no folder {name}.")
     return cached(name) or download(name)
 
 
@@ -87,13 +89,15 @@ def look_up(name: str) -> Remote:
     weights = [*(file for file in sizes if SHARD.fullmatch(file)), INDEX] if is_split else [ONE_FILE]
     wanted = [*USED, *weights]
     if missing := [file for file in wanted if file not in sizes]:
-        pickles = " Its weights are pickles, which are never opened." * any(f.endswith(".bin") for f in sizes)
-        raise OpenError(f"The model {name} has no {missing[0]} on the hub.{pickles}")
+        raise OpenError(refusals.on_the_hub(name, sizes, missing[0]))
     return Remote(name, str(info.sha), {file: sizes[file] for file in sorted(wanted, key=sizes.__getitem__)})
 
 
 def download(name: str, progress: Progress = lambda there, of_all: None) -> Path:
-    """Download a model's files to the hub's cache, small ones first; return its folder."""
+    """Download a model's files to the hub's cache, small ones first; return its folder.
+
+    OpenError as soon as its config.json is there if the model cannot be run: before its weights.
+    """
     from huggingface_hub import hf_hub_download
 
     remote = look_up(name)
@@ -107,6 +111,8 @@ def download(name: str, progress: Progress = lambda there, of_all: None) -> Path
         with _as_open_error(name):
             _fetch(remote, file, report)
             folder = Path(hf_hub_download(name, file, revision=remote.commit)).parent
+        if file == CONFIG:
+            open_config(folder)
         downloaded += nbytes
     progress(downloaded, remote.nbytes)
     _name_as_main(folder, remote)
@@ -170,8 +176,8 @@ class _as_open_error:
         if isinstance(error, GatedRepoError):
             raise OpenError(f"The model {self.name} is gated: accept its terms on huggingface.co first.") from None
         if isinstance(error, RepositoryNotFoundError):
-            raise OpenError(f"The model {self.name} does not exist on the hub, or it is private.") from None
+            raise OpenError(f"The model {self.name} does not exist on the hub, or it is private. A folder is given by "
+                            f"its path: ./{self.name}.") from None  # fmt: skip
         if isinstance(error, Exception) and not isinstance(error, (OpenError, Stopped)):
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise OpenError(f"The hub cannot be reached for {self.name} ({reason}). Models in the local cache open "
-                            "without a network.") from None  # fmt: skip
+            raise OpenError(refusals.no_network(self.name, reason)) from None

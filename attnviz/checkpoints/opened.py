@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnviz.checkpoints import refusals
 from attnviz.checkpoints.architectures import (
     Architecture,
     as_ours,
@@ -25,25 +26,20 @@ from attnviz.checkpoints.architectures import (
     size_fields,
     stored_shape,
 )
+from attnviz.checkpoints.refusals import ADAPTER, INDEX, ONE_FILE
 from attnviz.checkpoints.stored import stored
 from attnviz.checkpoints.weights import Entry, entries, refuse_pointer
-from attnviz.checks import ConfigError
+from attnviz.checks import ConfigError, split_code, with_code
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
 
-INDEX, ONE_FILE = "model.safetensors.index.json", "model.safetensors"
-ADAPTER = "adapter_config.json"
-IS_ADAPTER = (
-    f"it is an adapter ({ADAPTER}) and not a whole model; merge it into its base model first, in Python with "
-    "merge_and_unload() and save_pretrained()"
-)
 OUTPUT = "lm_head.weight"
 MAX_JSON = 100_000_000  # bytes of a config.json, an index or a tokenizer.json
 
 
 class OpenError(ConfigError):
-    """A model that cannot be opened. The message is one sentence for the user."""
+    """A model that cannot be opened. The message is one sentence for the user, with lines to run if these help."""
 
 
 def open_model(path_or_hub_id: str | Path) -> tuple[Transformer, Tokenizer]:
@@ -75,8 +71,7 @@ def open_tokenizer(folder: Path) -> Tokenizer:
     with _as_sentence(folder):
         path = folder / "tokenizer.json"
         if not path.is_file():
-            raise ConfigError("there is no tokenizer.json, the only tokenizer file that is read. Write it in Python: "
-                              "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)")  # fmt: skip
+            raise ConfigError(refusals.no_tokenizer(folder))
         refuse_pointer(path)
         if path.stat().st_size > MAX_JSON:
             raise ConfigError(f"tokenizer.json is larger than {MAX_JSON / 1e6:.0f} MB")
@@ -92,7 +87,7 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / ONE_FILE]
     if (folder / INDEX).is_file():
         return _indexed(folder)
-    raise ConfigError(_why_no_weights(folder))
+    raise ConfigError(refusals.no_weights(folder))
 
 
 def _indexed(folder: Path) -> list[Path]:
@@ -102,28 +97,9 @@ def _indexed(folder: Path) -> list[Path]:
     if not names or not all(isinstance(n, str) and n == Path(n).name and n.endswith(".safetensors") for n in names):
         raise ConfigError(f"{INDEX} must map tensors to safetensors files beside it")
     names = sorted(set(names))
-    missing = next((n for n in names if not (folder / n).is_file()), None)
-    if missing:
-        raise ConfigError(f"{missing}, named in {INDEX}, is missing")
+    if missing := [n for n in names if not (folder / n).is_file()]:
+        raise ConfigError(refusals.missing_parts(missing, len(names)))
     return [folder / n for n in names]
-
-
-def _why_no_weights(folder: Path) -> str:
-    """Return why a folder has neither of the usual weight files, and what to do about it."""
-    names = sorted(path.name for path in folder.iterdir())
-    others = [name for name in names if name.endswith(".safetensors")]
-    if ADAPTER in names:
-        return IS_ADAPTER
-    if len(others) == 1:
-        return f"there is {others[0]} but no {ONE_FILE}; rename it, or add the {INDEX} that names it"
-    if others:
-        return f"there are {others[0]} and others, but no {INDEX}, which names them; copy it into the folder"
-    pickles = [name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt"))]
-    if pickles:
-        return (f"its weights are in {pickles[0]}, a pickle, which can run code when it is loaded. Only safetensors "
-                "are opened. If you trust the file, convert it in Python: "
-                "AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder)")  # fmt: skip
-    return f"there is neither {ONE_FILE} nor {INDEX}"
 
 
 @contextmanager
@@ -133,8 +109,16 @@ def _as_sentence(folder: Path) -> Iterator[None]:
     except OpenError:
         raise
     except (ValueError, ArithmeticError, OSError, KeyError, TypeError, AttributeError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise OpenError(f"The model {folder.name} cannot be opened: {reason}.") from None
+        reason, code = split_code(str(error))
+        reason = " ".join(reason.split()).rstrip(".")
+        sentence = f"The model {name_of(folder)} cannot be opened: {reason}"
+        raise OpenError(with_code(sentence, code) if code else f"{sentence}.") from None
+
+
+def name_of(folder: Path) -> str:
+    """Return a model's name: that of its folder, or its hub id if the folder is a commit in the hub's cache."""
+    in_cache = folder.parent.name == "snapshots" and folder.parent.parent.name.startswith("models--")
+    return folder.parent.parent.name.removeprefix("models--").replace("--", "/") if in_cache else folder.name
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -154,8 +138,13 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _config(folder: Path) -> tuple[ModelConfig, Architecture]:
     if (folder / ADAPTER).is_file() and not (folder / "config.json").is_file():
-        raise ConfigError(IS_ADAPTER)
-    return read_config(_json(folder / "config.json"))
+        raise ConfigError(refusals.adapter(folder))
+    facts = _json(folder / "config.json")
+    found = read_config(facts)
+    quantised = facts.get("quantization_config")
+    if quantised and not refusals.is_converted(quantised):
+        raise ConfigError(refusals.quantised(quantised, folder))
+    return found
 
 
 def _model(folder: Path, config: ModelConfig, architecture: Architecture) -> Transformer:

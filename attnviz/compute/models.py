@@ -15,7 +15,7 @@ from cachetools import LRUCache, TTLCache, cached
 from cachetools.keys import hashkey
 
 from attnviz.characters import Span, graphemes, whole
-from attnviz.checkpoints import CheckpointError, OpenError, hub, load_checkpoint, shipped_config
+from attnviz.checkpoints import CheckpointError, OpenError, hub, load_checkpoint, refusals, shipped_config
 from attnviz.checkpoints.opened import open_config, open_folder, open_tokenizer
 from attnviz.compute.byte_cache import ByteCache, Sized
 from attnviz.config import ConfigError, ModelConfig
@@ -23,6 +23,7 @@ from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.variants import with_latent
 from attnviz.layerwise import LayerwiseTrace, layer_bytes
 from attnviz.modules import Transformer
+from attnviz.session import opening
 from attnviz.session.opening import MAX_HEADS, MAX_LAYERS
 from attnviz.session.settings import MODELS, Settings, widths
 from attnviz.text import Tokenizer, tokenizer
@@ -119,14 +120,23 @@ def _opened_tokenizer(model: str) -> Tokenizer:
 def folder_of(model: str) -> Path:
     """Return the folder of an opened model on this machine. OpenError if there is none."""
     path = Path(model)
-    return path if path.is_absolute() and path.is_dir() else _folder_in_cache(model)
+    if not path.is_absolute():
+        return _folder_in_cache(model)
+    if not path.is_dir():
+        raise OpenError(why_no_model(path))
+    return path
+
+
+def why_no_model(path: Path) -> str:
+    """Return why a path is no folder with a model. What else is on the disk is told on the user's own machine only."""
+    return (opening.may_choose() and refusals.of_path(path)) or f"There is no folder {path} with a config.json."
 
 
 @cached(TTLCache(16, ttl=1), lock=Lock())  # seconds: needed for each cache key, and a large model's index is long
 def _folder_in_cache(model: str) -> Path:
     folder = hub.cached(model)
     if folder is None:
-        raise OpenError(f"The model {model} is not on this machine: download it under “Open a model” in the sidebar.")
+        raise OpenError(refusals.not_here(model, opening.may_choose()))
     return folder
 
 

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attnviz.checkpoints.opened import ADAPTER, IS_ADAPTER
+from attnviz.checkpoints import refusals
 from attnviz.checks import is_hub_id
 from attnviz.compute import models
 from attnviz.session import opening
@@ -17,15 +17,15 @@ _downloads: dict[str, Download] = {}
 def resolved_name(written: str) -> str:
     """Return the model name for the user's input. ConfigError if it cannot be opened.
 
-    A path is made absolute, without "~" and ".."; that of a config.json stands for its folder. A relative path to a
-    model wins over a hub id of the same name, as in transformers.
+    A path is made absolute, without "~" and ".."; that of a model's JSON or safetensors file stands for its folder. A
+    relative path to a model or a file wins over a hub id of the same name, as in transformers.
     """
     name = written.strip().strip("\"'").strip()
     path = _path(name)
     if path is not None:
         name = str(path)
         if not opening.is_folder(name):
-            raise models.OpenError(_no_folder(path))
+            raise models.OpenError(models.why_no_model(path))
     elif not is_hub_id(name):
         raise models.OpenError(f"“{name[:60]}” is neither a path nor a hub id such as “HuggingFaceTB/SmolLM2-135M”.")
     if not opening.may_open(name):
@@ -37,22 +37,20 @@ def _path(name: str) -> Path | None:
     """Return the absolute path that the user means; None for a hub id, and for a path that no system accepts."""
     try:
         path = Path(name).expanduser().resolve()
-        path = path.parent if path.name == "config.json" else path
-        exists = path.is_dir()
+        path = path.parent if path.name == refusals.CONFIG or _is_of_model(path) else path
+        exists, is_file = path.is_dir(), path.is_file()
     except (OSError, ValueError, RuntimeError):  # too long, a NUL, the home of an unknown user
         return None
     if name.startswith(("~", "/", ".")):
         return path
     is_model = exists and opening.is_folder(str(path))
-    is_meant = is_model or (exists and bool(name) and not is_hub_id(name))
+    is_meant = is_model or is_file or (exists and bool(name) and not is_hub_id(name))
     return path if is_meant and opening.may_choose() else None
 
 
-def _no_folder(path: Path) -> str:
-    """Return a sentence on a folder that is missing or holds no model."""
-    if opening.may_choose() and (path / ADAPTER).is_file():
-        return f"The folder {path} cannot be opened: {IS_ADAPTER}."
-    return f"There is no folder {path} with a config.json."
+def _is_of_model(path: Path) -> bool:
+    """Check whether this is a file in a model's folder that stands for it."""
+    return path.suffix in (".json", ".safetensors") and path.is_file() and (path.parent / refusals.CONFIG).is_file()
 
 
 def is_cached_locally(name: str) -> bool:

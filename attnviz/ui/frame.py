@@ -21,6 +21,7 @@ from attnviz.ui.components import copy_link
 from attnviz.ui.components.tab_mark import tab_mark
 from attnviz.ui.lesson_bar import lesson_bar, open_linked_step
 from attnviz.ui.page_style import LEFT, style
+from attnviz.ui.problems import show_problem
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
 ICON = Path(__file__).with_name("icon.svg")  # Streamlit's icons would be fetched from fonts.gstatic.com
@@ -81,7 +82,7 @@ def _notices(view: View) -> None:
     if page.needs_text and not page.path and view.maps_ship:
         return  # the overview shows these maps before there is a model
     if problem := view.model_problem if page.needs_text else view.config_problem:
-        st.error(f"{escaped(problem)} Choose another model in the sidebar.", icon=":material/error:")
+        show_problem(problem, " Choose another model in the sidebar.")
     elif page.needs_text:
         _about_the_text(view)
 

@@ -12,6 +12,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.session import opening as allowed
 from attnviz.session.settings import NOBODY_CHOSE
 from attnviz.ui import state
+from attnviz.ui.problems import show_problem
 
 FIELD, PICKED, MESSAGE = "open-model-name", "open-model-picked", "open-model-message"
 STARTED, OPEN = "open-model-started", "open-model-shown"
@@ -46,7 +47,7 @@ def _form() -> None:
     if st.session_state.pop(STARTED, False):
         st.rerun()  # the whole page, to show the progress of the download
     if message := st.session_state.pop(MESSAGE, ""):
-        st.error(escaped(message), icon=":material/error:")
+        show_problem(message)
 
 
 def _take_picked() -> None:

@@ -326,9 +326,9 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 13
         ("model.safetensors", lambda p: p.write_bytes(p.read_bytes()[:900]), "of 900 bytes, .*incomplete.*again"),
         ("model.safetensors", lambda p: p.write_bytes(b""), "model.safetensors is empty; download it again"),
         ("model.safetensors", lambda p: p.rename(p.with_name("model-00001-of-00001.safetensors")), "rename it"),
-        ("model.safetensors", lambda p: p.rename(p.with_name("a.bin")), "a.bin, a pickle.*save_pretrained"),
+        ("model.safetensors", lambda p: p.rename(p.with_name("a.bin")), "a.bin, a pickle(.|\n)*save_pretrained"),
         ("config.json", lambda p: p.rename(p.with_name("adapter_config.json")), "adapter.*merge it"),
-        ("tokenizer.json", lambda p: p.unlink(), "no tokenizer.json, .*AutoTokenizer.from_pretrained"),
+        ("tokenizer.json", lambda p: p.unlink(), "no tokenizer.json, (.|\n)*AutoTokenizer.from_pretrained"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_what_to_do(name, change, words, llama):

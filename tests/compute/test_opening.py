@@ -103,7 +103,7 @@ def test_a_refused_model_is_not_read_again_by_each_part_of_a_page_and_opens_once
 
 def test_a_model_that_was_not_there_is_opened_once_it_is(tmp_path):
     settings = Settings(model=str(tmp_path / "later"), text="a dog")
-    assert "not on this machine" in View(settings).model_problem
+    assert f"There is no folder {tmp_path / 'later'}" in View(settings).model_problem
     saved(tmp_path / "later", 302)
     assert View(settings).model_problem is None
 
@@ -201,3 +201,26 @@ def test_a_model_of_the_hub_is_identified_by_its_folder_and_files(tmp_path, monk
     folder, *files = models.files_of("owner/identified")
     assert folder == tmp_path and [name for name, *_ in files] == ["config.json", "model.safetensors", "tokenizer.json"]
     assert models.files_of("gqa-4") is models.files_of("owner/missing") is None
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_a_file_of_a_model_stands_for_its_folder_and_others_say_what_they_are(folder):
+    for name in ("tokenizer.json", "model-00001-of-00002.safetensors", "q4.gguf", "a.bin"):
+        (folder / name).write_bytes(b"")
+    for written in (
+        f"{folder}/tokenizer.json",
+        f"{folder}/model-00001-of-00002.safetensors",
+        "owner/model/tokenizer.json",
+    ):
+        assert compute.resolved_name(written) == str(folder), written
+    for written, words in (("owner/model/q4.gguf", "GGUF"), (f"{folder}/a.bin", "a pickle"),
+                           ("./owner/modle", "owner has model: is that")):  # fmt: skip
+        with pytest.raises(models.OpenError, match=words):
+            compute.resolved_name(written)
+
+
+def test_what_is_on_a_servers_disk_is_not_told(tmp_path, monkeypatch):
+    (tmp_path / "secret").mkdir()
+    monkeypatch.setenv(opening.ALLOWED, str(tmp_path / "secrt"))
+    said = View(Settings(model=str(tmp_path / "secrt"))).model_problem
+    assert said == f"There is no folder {tmp_path / 'secrt'} with a config.json."

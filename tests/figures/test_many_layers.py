@@ -18,6 +18,7 @@ MAPS = RANDOM.dirichlet(np.ones(T), (L, H, T)).astype(np.float32)
 HEADS = RANDOM.uniform(0, 1, (L, H))
 PARTS = ["embedding", *(f"{part} {i}" for i in range(L) for part in ("attention", "feed-forward"))]
 ADDED = RANDOM.normal(size=len(PARTS))
+READ = Lens(np.ones((L + 1, T), int), np.full((L + 1, T), 0.5))
 DRAWINGS = {
     "ablation": lambda: effect_map(HEADS, 0.5, "zero", 28, 7),
     "statistics": lambda: statistic_map(HeadStatistics(HEADS, HEADS, HEADS), "entropy", 28, 7),

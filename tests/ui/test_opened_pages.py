@@ -155,6 +155,22 @@ def test_a_listed_model_that_is_broken_gets_a_sentence(listed, monkeypatch, tmp_
     assert "BloomForCausalLM" in said(app)
 
 
+@pytest.mark.parametrize("is_own_machine", [True, False])
+def test_lines_to_run_are_shown_on_ones_own_machine_only(is_own_machine, listed, monkeypatch, tmp_path):
+    for file in listed["qwen3"].iterdir():
+        (tmp_path / file.name.replace("model.safetensors", "pytorch_model.bin")).symlink_to(file)
+    if is_own_machine:
+        monkeypatch.delenv(opening.ALLOWED)
+        monkeypatch.setattr(opening, "is_local", lambda: True)
+    else:
+        monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    app = opened(PAGES["heads"], model=str(tmp_path))
+    assert "a pickle" in said(app) and "\n" not in said(app)
+    code = [each.value for each in app.code]
+    assert [f".save_pretrained('{tmp_path}')" in each for each in code] == [True] * is_own_machine
+    assert said(app).endswith(":" if is_own_machine else "convert it. Choose another model in the sidebar.")
+
+
 def test_a_second_text_with_a_token_that_the_model_lacks_is_a_sentence(tmp_path, monkeypatch):
     GPT2LMHeadModel(GPT2Config(vocab_size=301, n_positions=70, n_embd=10, n_layer=1, n_head=2)).save_pretrained(
         tmp_path

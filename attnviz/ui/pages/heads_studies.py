@@ -30,6 +30,7 @@ from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import quoted
 from attnviz.ui.measuring import MeasurementProgress
 from attnviz.ui.pages.heads_parts import SELECTED, kv_names, second_text, select
+from attnviz.ui.problems import show_problem
 
 TRAINING = (  # as in the model card, attnviz/checkpoints/README.md
     f"MHA, GQA and MQA share one training run up to {N_AS_MHA:,} of {N_TRAINED_ON:,} tokens; then the KV heads "
@@ -293,7 +294,7 @@ def two_models(view: View) -> None:
     )  # fmt: skip
     other = view.but(model=shown, padding=0, theta=OWN_THETA)
     if other.problem:
-        st.error(escaped(other.problem), icon=":material/error:")
+        show_problem(other.problem)
         return
     (layer, head), heads_by_name = view.layer_and_head, other.heads
     ranked = compute_heads.most_similar(view.settings, layer, head, other.settings)
