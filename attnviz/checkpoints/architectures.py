@@ -67,7 +67,8 @@ def read_config(facts: Facts) -> tuple[ModelConfig, Architecture]:
         )
     if facts.get("auto_map"):
         raise ConfigError("auto_map is given: this model comes with its own code, which is never run")
-    model = read_hf_config({**facts, "model_type": architecture.model_type}).model
+    decoder = {**facts, "model_type": architecture.model_type, "architectures": None}  # run as ForCausalLM
+    model = read_hf_config(decoder).model
     run = architecture.run(facts, model)
     try:
         config = replace(model, dtype=facts.get("dtype") or facts.get("torch_dtype"), **run)
