@@ -18,6 +18,7 @@ from cachetools import LRUCache, cached, keys
 
 from attnviz.compute import models
 from attnviz.compute.view import View
+from attnviz.mistakes import load_mistake
 from attnviz.practice.judge import Tick, Verdict, judge, task_named_in
 from attnviz.practice.live import MAX_TOKENS, OF_ONE_HEAD, WITHOUT_ROPE, checkpoint_for
 from attnviz.practice.on_shipped import OnShipped, run_on_shipped
@@ -35,6 +36,7 @@ __all__ = [
     "Verdict",
     "run_on_weights",
     "task_of",
+    "title_of",
     "verdict_of",
 ]
 
@@ -69,6 +71,11 @@ def task_of(file: Path, otherwise: str) -> str:
 def verdict_of(file: Path, task: str, tick: Tick | None = None) -> Verdict:
     """Judge the file; cached until it is saved again. tick: called while it runs."""
     return _verdict(file, task, stamp_of(file), tick)
+
+
+def title_of(mistake: str) -> str:
+    """Return the title of a mistake of the Mistakes page."""
+    return load_mistake(mistake).title
 
 
 def _without_tick(*asked: Hashable) -> tuple:

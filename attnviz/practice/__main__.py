@@ -90,11 +90,10 @@ def verdict_text(file: Path, task: Task, verdict: Verdict) -> str:
         lines += ["", *textwrap.wrap(verdict.problem, width + 16)]
     if verdict.checks:
         lines += ["", f"{passed} of {len(verdict.checks)} checks passed. To repeat these inputs: --seed {verdict.seed}"]
-    if verdict.mistaken:
-        lines += textwrap.wrap(f"Your output equals ours {verdict.mistaken.explanation}.", width + 16)
-        if verdict.mistaken.mistake:
-            lines.append(f"With the app running: {APP}/mistakes?mistake={verdict.mistaken.mistake}")
-    elif verdict.pattern:
+    if verdict.diagnosis:
+        lines += textwrap.wrap(verdict.diagnosis.sentence, width + 16)
+        lines += [f"With the app running: {APP}/mistakes?mistake={id}" for id in verdict.diagnosis.mistakes]
+    if verdict.pattern:
         lines += textwrap.wrap(verdict.pattern, width + 16)
     if verdict.printed.strip():
         shown = verdict.printed.strip().splitlines()[-20:]

@@ -29,10 +29,10 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from attnviz.practice.child import EXTRA_MEMORY
-from attnviz.practice.known import known_mistakes
-from attnviz.practice.task import SECONDS, Case, Mistaken, Task
+from attnviz.practice.diagnosis import Diagnosis, diagnose, failing_argument
+from attnviz.practice.task import SECONDS, Case, Task, printable
 
-MEMORY = 2 * 2**30
+MEMORY = 2 * 2**30  # bytes, of all processes of a file together
 LARGEST_FILE, LARGEST_OUTPUT = 2**20, 2**26  # bytes: of a learner's file; of the child's output for one case
 _RUN_LOCK = threading.Lock()
 TASK_LINE = re.compile(r"""^(?:# )?TASK\s*=\s*["']([a-z-]+)["']""", re.MULTILINE)
@@ -52,12 +52,12 @@ class Check:
 class Verdict:
     """The result of judging a file. problem: a sentence if the file could not be judged.
 
-    pattern: a sentence on the checks that fail, if no known mistake was found.
+    pattern: a sentence on the checks that fail, if no known mistake explains all of them.
     """
 
     checks: tuple[Check, ...] = ()
     problem: str = ""
-    mistaken: Mistaken | None = None
+    diagnosis: Diagnosis | None = None
     pattern: str = ""
     printed: str = ""
     seed: int = 0
@@ -101,7 +101,11 @@ def judge(
     with tempfile.TemporaryDirectory(prefix="practice-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "out").mkdir()
-        tensors = {f"{i}:{key}": t.contiguous() for i, case in enumerate(cases) for key, t in case.tensors.items()}
+        tensors = {
+            f"{i}:{key}": t.clone(memory_format=torch.contiguous_format)
+            for i, case in enumerate(cases)
+            for key, t in case.tensors.items()
+        }
         save_file(tensors, folder / "inputs.safetensors")
         (folder / "cases.json").write_text(json.dumps([case.steps for case in cases]))
         ended = ""
@@ -130,12 +134,13 @@ def judge(
             return Verdict(problem=f"The file could not be run: {whole}", printed=printed, seed=seed)
         found = [_outputs(folder / "out", i, case, ended) for i, case in enumerate(cases)]
     checks = tuple(_check(*each) for each in zip(cases, right, found, strict=True))
-    mistaken = None if all(check.passed for check in checks) else _matching_mistake(task, cases, right, found)
+    diagnosis = None if all(check.passed for check in checks) else diagnose(task, cases, right, found)
     problem = ""
     if not any(isinstance(each, list) for each in found) and len(set(map(str, found))) == 1:
         problem = f"No case could be computed: {found[0]}"
-    pattern = "" if mistaken or problem else failing_argument(cases, [check.passed for check in checks])
-    return Verdict(checks, problem, mistaken, pattern, printed, seed)
+    explained = problem or (diagnosis and diagnosis.whole)
+    pattern = "" if explained else failing_argument(cases, [check.passed for check in checks])
+    return Verdict(checks, problem, diagnosis, pattern, printed, seed)
 
 
 def run_limited(
@@ -303,69 +308,3 @@ def _short(tensor: Tensor) -> str:
         return f"{tensor.item():,}"
     start = ", ".join(f"{float(x):.3g}" for x in tensor.flatten()[:2])
     return f"{tuple(tensor.shape)} {start} …"
-
-
-def _same(found: list[Tensor], other: list[Tensor], tolerance: float) -> bool:
-    """Check whether all outputs are equal within the tolerance; NaN equals NaN."""
-    return len(found) == len(other) and all(
-        f.shape == o.shape and torch.allclose(f.double(), o.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
-        for f, o in zip(found, other, strict=True)
-    )
-
-
-def _matching_mistake(
-    task: Task, cases: list[Case], right: list[list[Tensor]], found: list[list[Tensor] | str]
-) -> Mistaken | None:
-    """Return the known mistake that reproduces the file's wrong outputs or errors in every case, if there is one."""
-    compared = [each for each in zip(cases, right, found, strict=True) if not each[0].large]
-    for mistaken in known_mistakes(task):
-        matches = False
-        for case, ours, theirs in compared:
-            result = _compare(case, ours, theirs, mistaken)
-            matches = matches or result == "match"
-            if result == "mismatch":  # the cases left change nothing
-                break
-        else:
-            if matches:
-                return mistaken
-    return None
-
-
-def _compare(case: Case, right: list[Tensor], found: list[Tensor] | str, mistaken: Mistaken) -> str:
-    """Compare a mistaken version with the file in one case: "match", "mismatch", or "neutral" if the case does not
-    tell."""
-    try:
-        other: list[Tensor] | str = case.run(mistaken.names)
-    except Exception as error:  # noqa: BLE001, the mistake may raise anything
-        other = " ".join(printable(str(error)).split())[:300] or type(error).__name__
-    if isinstance(found, str):
-        return "neutral" if not isinstance(other, str) else "match" if other in found else "mismatch"
-    if isinstance(other, str) or not _same(found, other, case.tolerance):
-        return "mismatch"
-    return "neutral" if _same(found, right, case.tolerance) else "match"
-
-
-def failing_argument(cases: list[Case], passed: list[bool]) -> str:
-    """Return a sentence on an argument by which the failed checks differ from the passed ones; "" if there is none."""
-    arguments = [_arguments(case) for case in cases]
-    for name in sorted(set().union(*arguments)):
-        given = [name in each for each in arguments]
-        for holds, other in (("passes", "fails"), ("fails", "passes")):
-            if given == [each == (holds == "passes") for each in passed] and 0 < sum(given) < len(given):
-                one = "Every" if sum(given) > 1 else "The"
-                rest = "every" if len(given) - sum(given) > 1 else "the"
-                return f"{one} check with the argument {name} {holds}; {rest} other check {other}."
-    return ""
-
-
-def _arguments(case: Case) -> set[str]:
-    """Name the arguments that a case passes by name, and the number of dimensions of those that are tensors."""
-    given = {name: each for step in case.steps if step.get("out") for name, each in step.get("kwargs", {}).items()}
-    shaped = {name: case.tensors[each["tensor"]].ndim for name, each in given.items() if "tensor" in each}
-    return {*given, *(f"{name} in {n} dimensions" for name, n in shaped.items())}
-
-
-def printable(text: str) -> str:
-    """Remove escape sequences and other control characters that a terminal would interpret."""
-    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)", "", text)
-    return "".join(c for c in text if c == "\n" or (c.isprintable() and c != "\u202e"))

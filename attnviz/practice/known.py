@@ -1,21 +1,48 @@
-"""The known mistaken versions of a task: its own, and its right version with each mistake of attnviz/mistakes."""
+"""The known mistaken versions of a task: its own, those with a mistake of attnviz/mistakes, and pairs of both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
 from attnviz.mistakes import Version, all_mistakes
-from attnviz.practice.task import Mistaken, Task
+from attnviz.practice.task import Mistaken, Names, Task
+
+Known = tuple[Mistaken, Names]
 
 
-def known_mistakes(task: Task) -> Iterator[Mistaken]:
+def known_mistakes(task: Task) -> Iterator[Known]:
     """Yield the task's own mistaken versions, then its right version with each mistake of attnviz/mistakes."""
-    yield from task.mistaken
+    for mistaken in task.mistaken:
+        yield mistaken, task.build(**mistaken.options)
+    for mistaken, changed in _of_the_page(task):
+        yield mistaken, changed.right
+
+
+def known_pairs(task: Task) -> Iterator[tuple[tuple[Mistaken, Mistaken], Names]]:
+    """Yield versions with two of the task's own mistakes."""
+    for one, other in combinations(task.mistaken, 2):
+        apart = one.explanation != other.explanation and not one.options.keys() & other.options.keys()
+        if apart and "shared" not in {*one.options, *other.options}:  # whose outputs depend on the cases before
+            yield (one, other), task.build(**one.options, **other.options)
+
+
+def known_pairs_with_the_page(task: Task) -> Iterator[tuple[tuple[Mistaken, Mistaken], Names]]:
+    """Yield versions with one of the task's own mistakes and one of attnviz/mistakes that the task does not have."""
+    own_ids = {own.mistake for own in task.mistaken}
+    for mistaken, changed in _of_the_page(task):
+        if mistaken.mistake in own_ids:
+            continue
+        for own in changed.mistaken:
+            yield (own, mistaken), changed.build(**own.options)
+
+
+def _of_the_page(task: Task) -> Iterator[tuple[Mistaken, Task]]:
+    """Yield the mistakes of attnviz/mistakes that affect the task, each with the task as defined in its version."""
     module = task.cases.__module__.removeprefix("attnviz.")
     for mistake in all_mistakes().values():
-        version = mistake.version(task.model)
-        if found := _in_version(task.name, module, version):
-            yield Mistaken(f"with this mistake: {mistake.title}", found.right, mistake.id)
+        if found := _in_version(task.name, module, mistake.version(task.model)):
+            yield Mistaken(f"with this mistake: {mistake.title}", mistake=mistake.id), found
 
 
 def _in_version(name: str, module: str, version: Version) -> Task | None:

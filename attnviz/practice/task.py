@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ LIMITS = f"at most {SECONDS:.0f} s for all checks together, {EXTRA_MEMORY / 2**3
 
 Names = Mapping[str, Any]  # the namespace of a learner's file: classes and functions by name
 
+TOLERANCE = 2e-5  # float32 in any order of operations stays within it, float16 and bfloat16 do not
+
 
 @dataclass(frozen=True)
 class Case:
@@ -25,9 +28,10 @@ class Case:
     label: str
     steps: list[dict[str, Any]]
     tensors: dict[str, Tensor]
-    tolerance: float = 2e-4
+    tolerance: float = TOLERANCE
     large: bool = False  # takes seconds; skipped when searching for the mistake
     any_order: bool = False  # the numbers of an output may be in any order
+    repeated: bool = False  # its last two outputs are of the same inputs
 
     @property
     def outputs(self) -> list[str]:
@@ -55,13 +59,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Mistaken:
-    """A version with a known mistake. explanation: completes the sentence "Your output equals ours …".
+    """A known mistake. explanation: completes the sentence "Your output equals ours …".
 
+    options: what `Task.build` is called with to make it; two mistakes without a common option can be combined.
     mistake: the id of the corresponding mistake in attnviz/mistakes, or "".
     """
 
     explanation: str
-    names: Names
+    options: Mapping[str, Any] = field(default_factory=dict)
     mistake: str = ""
 
 
@@ -70,13 +75,17 @@ CHECK = ".venv/bin/python -m attnviz.practice check"  # in a checkout, before th
 
 @dataclass(frozen=True)
 class Task:
-    """A coding task. skeleton: the file that `new` writes, without the line that names the task."""
+    """A coding task. skeleton: the file that `new` writes, without its first lines.
+
+    right: AttnViz's own version. build: the same with options, each of which is a mistake.
+    """
 
     name: str
     title: str
     skeleton: str
     right: Names
     cases: Callable[[int], list[Case]]
+    build: Callable[..., Names]
     mistaken: tuple[Mistaken, ...] = field(default=())  # in addition to those of attnviz/mistakes
     model: ModelConfig | None = None  # selects a mistake's MLA version if the task is about MLA
 
@@ -99,9 +108,10 @@ def argument(value: Any, tensors: dict[str, Tensor], key: str) -> dict[str, Any]
 
 
 def function_case(
-    label: str, name: str, *args: Any, tolerance: float = 2e-4, large: bool = False, **kwargs: Any
-) -> Case:
-    """Build a case that calls one function."""
+    label: str, name: str, *args: Any, tolerance: float = TOLERANCE, large: bool = False, twice: bool = False,
+    **kwargs: Any,
+) -> Case:  # fmt: skip
+    """Build a case that calls one function. twice: once more with the same arguments."""
     tensors: dict[str, Tensor] = {}
     step = {
         "call": name,
@@ -109,24 +119,40 @@ def function_case(
         "kwargs": {key: argument(value, tensors, key) for key, value in kwargs.items()},
         "out": True,
     }
-    return Case(label, [step], tensors, tolerance, large)
+    return Case(label, [step, step] if twice else [step], tensors, tolerance, large, repeated=twice)
 
 
 def module_case(
-    label: str, right: Names, name: str, sizes: dict[str, int], seed: int, x: Tensor, **kwargs: Any
-) -> Case:
-    """Build a case that creates a module, sets its weights by name and calls it on x."""
+    label: str, right: Names, name: str, sizes: dict[str, int], seed: int, *inputs: Tensor,
+    tolerance: float = TOLERANCE, factors: Mapping[str, float] | None = None, **kwargs: Any,
+) -> Case:  # fmt: skip
+    """Build a case that creates a module, sets its weights by name and calls it on each of the inputs.
+
+    factors: multiply parameters by name. With several inputs, another module with the same weights is called on the
+    last input too.
+    """
     tensors: dict[str, Tensor] = {}
-    call = {
-        "call": "module",
-        "args": [argument(x, tensors, "x")],
-        "kwargs": {key: argument(value, tensors, key) for key, value in kwargs.items()},
-        "out": True,
+    given = {key: argument(value, tensors, key) for key, value in kwargs.items()}
+    make: dict[str, Any] = {
+        "call": name,
+        "kwargs": {key: {"value": value} for key, value in sizes.items()},
+        "keep": "module",
     }
-    make = {"call": name, "kwargs": {key: {"value": value} for key, value in sizes.items()}, "keep": "module"}
+    calls: list[dict[str, Any]] = [
+        {"call": "module", "args": [argument(x, tensors, f"x{i}")], "kwargs": given, "out": True}
+        for i, x in enumerate(inputs)
+    ]
     generator = torch.Generator().manual_seed(seed)
     for parameter, like in right[name](**sizes).named_parameters():
         spread = like.shape[-1] ** -0.5
         drawn = torch.empty(like.shape).normal_(0.0, spread if like.ndim > 1 else 0.3, generator=generator)
-        tensors[f"module/{parameter}"] = drawn if like.ndim > 1 else 1 + drawn
-    return Case(label, [make, {"load": "module"}, call], tensors)
+        tensors[f"module/{parameter}"] = (drawn if like.ndim > 1 else 1 + drawn) * (factors or {}).get(parameter, 1.0)
+    load = {"load": "module"}
+    again = [make, load, calls[-1]] if len(inputs) > 1 else []
+    return Case(label, [make, load, *calls, *again], tensors, tolerance, repeated=bool(again))
+
+
+def printable(text: str) -> str:
+    """Remove escape sequences and other control characters that a terminal would interpret."""
+    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)", "", text)
+    return "".join(c for c in text if c == "\n" or (c.isprintable() and c != "\u202e"))

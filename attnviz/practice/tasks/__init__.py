@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from attnviz.practice.task import Task
-from attnviz.practice.tasks import attention, decoding, latent, parts
+from attnviz.practice.tasks import attention, block, cache, flash, latent, parts, sampling
 
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
         attention.SCALED_DOT_PRODUCT, attention.SELF_ATTENTION, attention.MULTI_HEAD, attention.GROUPED_QUERY,
-        parts.ROPE, parts.RMS_NORM, parts.SWIGLU, decoding.CACHE, parts.BLOCK, decoding.TOP_P, latent.LATENT,
-        attention.FLASH,
+        parts.ROPE, parts.RMS_NORM, parts.SWIGLU, cache.CACHE, block.BLOCK, sampling.TOP_P, latent.LATENT,
+        flash.FLASH,
     )
 }  # fmt: skip

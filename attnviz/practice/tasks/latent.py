@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from attnviz.config import ModelConfig
 from attnviz.modules import MultiHeadLatentAttention
+from attnviz.modules.attention import Attended, attend
 from attnviz.modules.rope import Rope, rope_frequencies
-from attnviz.practice.task import Case, Mistaken, Task, module_case
-from attnviz.practice.tasks.attention import OF_ALL_HEADS, SPLITS, drawn, mask_with_an_empty_row
+from attnviz.practice.task import TOLERANCE, Case, Mistaken, Task, module_case
+from attnviz.practice.tasks.attention import OF_ALL_HEADS, SPLITS, WRONG_MERGES
+from attnviz.practice.tasks.inputs import FAR, FAR_TOLERANCE, drawn, padding_mask, random_mask
+from attnviz.practice.tasks.kernels import (
+    MASK_OF_ONE_HEAD,
+    SOFTMAX_OVER_HEADS,
+    WRONG_CAUSAL_MASKS,
+    WRONG_MASKS,
+    WRONG_SCORES,
+    attend_with,
+)
 
 SIZES = {
     "d_model": 29, "n_heads": 3, "kv_lora_rank": 13, "qk_nope_head_dim": 5, "qk_rope_head_dim": 6, "v_head_dim": 7,
@@ -21,7 +32,10 @@ SIZES = {
 class _Latent(MultiHeadLatentAttention):
     """Our module with the task's interface. The mistaken versions override its attributes and methods."""
 
-    layout, normed, rotation = "half", True, Rope
+    layout, normed, rotation, theta, eps = "half", True, Rope, 10000.0, 1e-6
+    kernel: Any = None  # in place of `attend`
+    before: Any = None  # the mask of T tokens for mask=None
+    merge: Any = None  # how the heads' outputs (B, H, T, V) become (B, T, H·V)
 
     def __init__(
         self, d_model: int, n_heads: int, kv_lora_rank: int, qk_nope_head_dim: int, qk_rope_head_dim: int,
@@ -33,24 +47,38 @@ class _Latent(MultiHeadLatentAttention):
         )  # fmt: skip
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        rope = self.rotation(rope_frequencies(self.rope_dim), self.layout, latent_softmax_factor=self.scale_factor())
+        frequencies = rope_frequencies(self.rope_dim, self.theta)
+        rope = self.rotation(frequencies, self.layout, latent_softmax_factor=self.scale_factor())
+        self.kv_a_norm.eps, heads = self.eps, []
         if not self.normed:
             self.kv_a_norm = nn.Identity()  # type: ignore[assignment]
-        return super().forward(x, mask=mask, causal=self.causal(mask), rope=rope)
+        if mask is None and self.before:
+            mask = self.before(x.shape[1])
 
-    def causal(self, mask: Tensor | None) -> bool:
-        return mask is None
+        def kernel(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Attended:
+            heads.append((self.kernel or attend)(q, k, v, mask, scale=scale))
+            return heads[-1]
+
+        output = super().forward(x, mask=mask, causal=mask is None, rope=self.rotates() and rope, kernel=kernel)
+        return self.o_proj(self.merge(heads[-1].output)) if self.merge else output
+
+    def rotates(self) -> Any:
+        return True
 
     def scale_factor(self) -> float:
         return 1.0
 
 
-def _version(**overrides: Any) -> dict[str, Any]:
+KERNEL = frozenset(inspect.signature(attend_with).parameters)
+
+
+def _version(**options: Any) -> dict[str, Any]:
+    """Build the module; without options it is right. options: of `attend_with`, and overridden attributes."""
+    kernel = {name: value for name, value in options.items() if name in KERNEL}
+    overrides = {name: staticmethod(value) if name in ("before", "merge") else value
+                 for name, value in options.items() if name not in KERNEL}  # fmt: skip
+    overrides |= {"kernel": staticmethod(attend_with(**kernel))} if kernel else {}
     return {"MultiHeadLatentAttention": type("MultiHeadLatentAttention", (_Latent,), overrides)}
-
-
-def _without_rope(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
-    return MultiHeadLatentAttention.forward(self, x, mask=mask, causal=mask is None)
 
 
 class _RopeOfQueries(Rope):
@@ -58,6 +86,13 @@ class _RopeOfQueries(Rope):
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
         return super().__call__(x, start) if x.ndim == 4 else x
+
+
+class _RopeOfTheKey(Rope):
+    """A rotation of the shared key (B, T, P) that leaves q (B, H, T, P) unchanged."""
+
+    def __call__(self, x: Tensor, start: int = 0) -> Tensor:
+        return super().__call__(x, start) if x.ndim == 3 else x
 
 
 def _values_first(self: Any, latent: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,17 +119,27 @@ def _split_wrongly(split: Callable[[Tensor, int], Tensor]) -> dict[str, Any]:
 
 
 def _cases(seed: int) -> list[Case]:
-    def case(label: str, n: int, T: int, sizes: dict[str, int], **kwargs: Any) -> Case:
-        x = drawn(seed + n, 2, T, sizes["d_model"])
-        return module_case(label, LATENT.right, "MultiHeadLatentAttention", sizes, seed + n, x, **kwargs)
+    def case(
+        label: str, n: int, T: int, *more: Tensor, tolerance: float = TOLERANCE,
+        factors: Mapping[str, float] | None = None, sizes: Mapping[str, int] = SIZES, **kwargs: Any,
+    ) -> Case:  # fmt: skip
+        x = drawn(seed + n, 2, T, SIZES["d_model"])
+        return module_case(label, LATENT.right, "MultiHeadLatentAttention", dict(sizes), seed + n, *more, x,
+                           tolerance=tolerance, factors=factors, **kwargs)  # fmt: skip
 
+    one_head = SIZES | {"n_heads": 1, "kv_lora_rank": 2, "qk_rope_head_dim": 10}
     return [
-        case("mask = None: causal", 0, 7, SIZES),
-        case("mask (T, T)", 1, 7, SIZES, mask=drawn(seed, 7, 7).fill_diagonal_(1) > 0),
-        case("mask (B, H, T, T), one query fully masked", 2, 7, SIZES,
-             mask=mask_with_an_empty_row(seed, 2, 3, 7, 7)),
-        case("T = 1", 3, 1, SIZES),
-        case("one head, a latent of size 2", 4, 11, SIZES | {"n_heads": 1, "kv_lora_rank": 2, "qk_rope_head_dim": 10}),
+        case("mask = None: causal", 0, 11),
+        case("mask (T, T)", 1, 11, mask=random_mask(seed + 50, 11, 11)),
+        case("mask (B, 1, 1, T): padding", 2, 11, mask=padding_mask(2, 11)[:, None, None]),
+        case("mask (B, H, T, T), one query of each head fully masked", 3, 11,
+             mask=random_mask(seed + 51, 2, 3, 11, 11, empty=True)),
+        case("mask (T, T), one query fully masked", 4, 11, mask=random_mask(seed + 52, 11, 11, empty=True)),
+        case("T = 1", 5, 1),
+        case("one head, a latent of size 2", 6, 11, sizes=one_head),
+        case("a small latent, where eps of kv_a_norm matters", 7, 11, factors={"kv_a_proj.weight": 1e-3}),
+        case("large scores", 8, 11, factors={"q_proj.weight": FAR}, tolerance=FAR_TOLERANCE),
+        case("5 tokens, then 11 with the same module, and with another one", 9, 11, drawn(seed + 53, 2, 5, 29)),
     ]  # fmt: skip
 
 
@@ -126,25 +171,29 @@ class MultiHeadLatentAttention(nn.Module):
     def forward(self, x, mask=None):
         raise NotImplementedError
 ''',
-    _version(),
+    {"MultiHeadLatentAttention": _Latent},
     _cases,
+    _version,
     (
         Mistaken("with scores divided by √qk_nope_head_dim, ignoring the rotated dimensions",
-                 _version(scale_factor=lambda self: (1 + self.rope_dim / self.nope_dim) ** 0.5)),
-        Mistaken("without RMSNorm of the latent", _version(normed=False)),
-        Mistaken("with RoPE in the interleaved layout", _version(layout="interleaved"), "rope_in_the_other_layout"),
-        Mistaken("without RoPE", _version(forward=_without_rope)),
-        Mistaken("without RoPE on the shared key: only q is rotated", _version(rotation=_RopeOfQueries)),
-        Mistaken("with the value before the key in each head of kv_b_proj", _version(_expand=_values_first)),
+                 {"scale_factor": lambda self: (1 + self.rope_dim / self.nope_dim) ** 0.5}),
+        Mistaken("with scores divided by √v_head_dim instead of √(N + P)",
+                 {"scale_factor": lambda self: ((self.nope_dim + self.rope_dim) / self.v_dim) ** 0.5}),
+        Mistaken("without RMSNorm of the latent", {"normed": False}),
+        Mistaken("with eps = 1e-5 in kv_a_norm instead of 1e-6", {"eps": 1e-5}),
+        Mistaken("without eps in kv_a_norm", {"eps": 0.0}),
+        Mistaken("with RoPE in the interleaved layout", {"layout": "interleaved"}, "rope_in_the_other_layout"),
+        Mistaken("without RoPE", {"rotates": lambda self: None}),
+        Mistaken("without RoPE on the shared key: only q is rotated", {"rotation": _RopeOfQueries}),
+        Mistaken("without RoPE on q: only the shared key is rotated", {"rotation": _RopeOfTheKey}),
+        Mistaken("with theta = 500,000 instead of 10,000", {"theta": 500_000.0}),
+        Mistaken("with the value before the key in each head of kv_b_proj", {"_expand": _values_first}),
         Mistaken("with the keys of all heads before the values of all heads in kv_b_proj",
-                 _version(_expand=_all_keys_first)),
-        *(Mistaken(explanation, _version(**_split_wrongly(split))) for explanation, split in SPLITS),
-        *(Mistaken(f"{explanation}: only in kv_b_proj", _version(_expand=_split_wrongly(split)["_expand"]))
+                 {"_expand": _all_keys_first}),
+        *(Mistaken(explanation, _split_wrongly(split)) for explanation, split in SPLITS),
+        *(Mistaken(f"{explanation}: only in kv_b_proj", {"_expand": _split_wrongly(split)["_expand"]})
           for explanation, split in SPLITS),
-        Mistaken("without a causal mask if mask is None", _version(causal=lambda self, mask: False),
-                 "mask_never_used"),
-        Mistaken("with the causal mask applied too where a mask is given, which replaces it",
-                 _version(causal=lambda self, mask: True)),
+        *WRONG_MERGES, *WRONG_SCORES, *WRONG_MASKS, *SOFTMAX_OVER_HEADS, MASK_OF_ONE_HEAD, *WRONG_CAUSAL_MASKS,
     ),
     ModelConfig(
         1, 29, 3, attention="mla", vocab_size=2, kv_lora_rank=13, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=7

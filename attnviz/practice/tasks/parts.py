@@ -1,46 +1,52 @@
-"""The tasks on the other parts of a block: RoPE, RMSNorm, SwiGLU and the pre-norm block itself."""
+"""The tasks on the other parts of a block: RoPE, RMSNorm and SwiGLU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnviz.config import ModelConfig
-from attnviz.modules import Block, RMSNorm, SwiGLU
+from attnviz.modules import RMSNorm, SwiGLU
 from attnviz.modules.rope import apply_rope, rope_frequencies
-from attnviz.practice.task import Case, Mistaken, Task, function_case, module_case
-from attnviz.practice.tasks.attention import drawn
+from attnviz.practice.task import Case, Mistaken, Task, function_case
+from attnviz.practice.tasks.inputs import drawn
 
 
 def _rope(
-    frequencies: Callable[[int, float], Tensor] = rope_frequencies, layout: str = "half", first: int = 0, sign: int = 1
+    exponent: Callable[[Tensor, int], Tensor] = lambda i, D: -2 * i / D,
+    layout: str = "half",
+    position: Callable[[Tensor], Tensor] = lambda positions: positions,
+    sign: int = 1,
+    theta_used: bool = True,
+    turned: Callable[[Tensor], Tensor] | None = None,
+    spread: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Any]:
+    """Build RoPE; without options it is right.
+
+    exponent: of theta, for pair i of D / 2. position: what is rotated by, of the given positions. sign: of the angles.
+    theta_used: False if theta is 10,000 always. turned, spread: x · cos + turned(x) · sin with the angles (T, D / 2)
+    spread over the D dimensions.
+    """
+
     def rope(x: Tensor, positions: Tensor, theta: float = 10000.0) -> Tensor:
-        return apply_rope(x, sign * (positions + first), frequencies(x.shape[-1], theta), layout)
+        D = x.shape[-1]
+        base = theta if theta_used else 10000.0
+        frequencies = base ** exponent(torch.arange(D // 2, dtype=torch.float64), D)  # (D / 2,)
+        at = sign * position(positions)
+        if not (turned or spread):
+            return apply_rope(x, at, frequencies, layout)
+        angles = (spread or _twice)((at[:, None] * frequencies).float())  # (T, D)
+        return x * angles.cos() + (turned or _halves)(x) * angles.sin()
 
     return {"rope": rope}
 
 
-def _by_whole_dim(D: int, theta: float) -> Tensor:
-    return theta ** -(torch.arange(D // 2, dtype=torch.float64) / D)
-
-
-def _first_pair_turns(D: int, theta: float) -> Tensor:
-    return theta ** -(2 * torch.arange(1, D // 2 + 1, dtype=torch.float64) / D)
-
-
-def _pairs_of(turned: Callable[[Tensor], Tensor], spread: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-    """Build x · cos + turned(x) · sin with the angles (T, D / 2) spread over the D dimensions."""
-
-    def rope(x: Tensor, positions: Tensor, theta: float = 10000.0) -> Tensor:
-        angles = spread((positions[:, None] * rope_frequencies(x.shape[-1], theta)).float())
-        return x * angles.cos() + turned(x) * angles.sin()
-
-    return {"rope": rope}
+def _right_rope(x: Tensor, positions: Tensor, theta: float = 10000.0) -> Tensor:
+    return apply_rope(x, positions, rope_frequencies(x.shape[-1], theta))
 
 
 def _halves(x: Tensor, sign: int = -1) -> Tensor:
@@ -52,28 +58,14 @@ def _twice(angles: Tensor) -> Tensor:
     return torch.cat((angles, angles), -1)
 
 
-def _restarted() -> dict[str, Any]:
-    def rope(x: Tensor, positions: Tensor, theta: float = 10000.0) -> Tensor:
-        return apply_rope(x, torch.arange(x.shape[-2]), rope_frequencies(x.shape[-1], theta))
-
-    return {"rope": rope}
-
-
-def _theta_unused() -> dict[str, Any]:
-    def rope(x: Tensor, positions: Tensor, theta: float = 10000.0) -> Tensor:
-        return apply_rope(x, positions, rope_frequencies(x.shape[-1]))
-
-    return {"rope": rope}
-
-
 def _rope_cases(seed: int) -> list[Case]:
     return [
         function_case("positions 0, 1, 2, …", "rope", drawn(seed, 2, 3, 7, 10), torch.arange(7)),
         function_case("positions from 13, as with a cache", "rope", drawn(seed + 1, 2, 3, 5, 14), torch.arange(13, 18)),
-        function_case("positions in any order", "rope", drawn(seed + 2, 1, 5, 5, 6), torch.tensor([3, 0, 11, 7, 2])),
+        function_case("positions in any order", "rope", drawn(seed + 2, 1, 7, 5, 6), torch.tensor([3, 0, 11, 7, 2])),
         function_case("theta = 500,000", "rope", drawn(seed + 3, 2, 3, 7, 22), torch.arange(7), theta=500_000.0),
         function_case("T = 1", "rope", drawn(seed + 4, 2, 3, 1, 10), torch.tensor([29])),
-        function_case("position 2,039", "rope", drawn(seed + 5, 1, 2, 1, 26), torch.tensor([2039]), tolerance=2e-3),
+        function_case("position 4,099", "rope", drawn(seed + 5, 1, 2, 1, 26), torch.tensor([4099]), tolerance=2e-3),
     ]
 
 
@@ -92,49 +84,74 @@ import torch
 def rope(x, positions, theta=10000.0):
     raise NotImplementedError
 ''',
-    _rope(),
+    {"rope": _right_rope},
     _rope_cases,
+    _rope,
     (
-        Mistaken("in the interleaved layout (2i with 2i + 1)", _rope(layout="interleaved"), "rope_in_the_other_layout"),
-        Mistaken("with each pair rotated in the opposite direction", _rope(sign=-1)),
-        Mistaken(
-            "with cat((b, a)) instead of cat((−b, a)): both numbers of a pair get a plus",
-            _pairs_of(lambda x: _halves(x, 1), _twice),
-        ),
-        Mistaken(
-            "with pairs (i, i + D / 2), but angles in the order 0 0 1 1 …: a mix of both layouts",
-            _pairs_of(_halves, lambda angles: angles.repeat_interleave(2, -1)),
-        ),
-        Mistaken("with positions that start at 1", _rope(first=1)),
-        Mistaken("with positions from 0, ignoring the argument positions", _restarted(), "positions_restart"),
-        Mistaken("with theta = 10,000, ignoring the argument theta", _theta_unused()),
-        Mistaken("with the exponent −i / D instead of −2i / D", _rope(_by_whole_dim)),
-        Mistaken("with the frequencies of pairs 1, 2, … instead of 0, 1, …", _rope(_first_pair_turns)),
+        Mistaken("in the interleaved layout (2i with 2i + 1)", {"layout": "interleaved"}, "rope_in_the_other_layout"),
+        Mistaken("with each pair rotated in the opposite direction", {"sign": -1}),
+        Mistaken("with cat((b, a)) instead of cat((−b, a)): both numbers of a pair get a plus",
+                 {"turned": lambda x: _halves(x, 1)}),
+        Mistaken("with pairs (i, i + D / 2), but angles in the order 0 0 1 1 …: a mix of both layouts",
+                 {"spread": lambda angles: angles.repeat_interleave(2, -1)}),
+        Mistaken("with positions that start at 1", {"position": lambda positions: positions + 1}),
+        Mistaken("with positions that start at −1", {"position": lambda positions: positions - 1}),
+        Mistaken("with positions from 0, ignoring the argument positions",
+                 {"position": lambda positions: torch.arange(len(positions))}, "positions_restart"),
+        Mistaken("with theta = 10,000, ignoring the argument theta", {"theta_used": False}),
+        Mistaken("with the exponent −i / D instead of −2i / D", {"exponent": lambda i, D: -i / D}),
+        Mistaken("with the frequencies of pairs 1, 2, … instead of 0, 1, …",
+                 {"exponent": lambda i, D: -2 * (i + 1) / D}),
+        Mistaken("with the exponent −2(i − 1) / D for i = 0, 1, …: the paper counts i from 1",
+                 {"exponent": lambda i, D: -2 * (i - 1) / D}),
+        Mistaken("with the exponent 2i / D instead of −2i / D: multiplied by theta instead of divided",
+                 {"exponent": lambda i, D: 2 * i / D}),
     ),
-)
+)  # fmt: skip
 
 
-def _norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+def _norm(
+    centred: bool = False, root: str = "inside", mean: Callable[[Tensor], Tensor] = lambda x: x.mean(-1, keepdim=True),
+    weighted: Callable[[Tensor], Tensor] = lambda weight: weight, used_eps: Callable[[float], float] = lambda eps: eps,
+    default_eps: float = 1e-6,
+) -> dict[str, Any]:  # fmt: skip
+    """Build RMSNorm; without options it is right.
+
+    centred: the mean is subtracted first. root: where eps is added to the root, "inside", "outside", or "clamp" for the
+    larger one of both. mean: of the squares. weighted: the factor, of the weight. used_eps: of the given eps.
+    """
+
+    def rms_norm(x: Tensor, weight: Tensor, eps: float = default_eps) -> Tensor:
+        eps = used_eps(eps)
+        x = x - x.mean(-1, keepdim=True) if centred else x
+        size = mean(x * x)
+        scale = {"inside": (size + eps).sqrt(), "outside": size.sqrt() + eps, "clamp": size.sqrt().clamp_min(eps)}[root]
+        return x / scale * weighted(weight)
+
+    return {"rms_norm": rms_norm}
+
+
+def _right_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     norm = RMSNorm(x.shape[-1], eps)
     norm.weight = nn.Parameter(weight)
     return norm(x)
 
 
 def _norm_cases(seed: int) -> list[Case]:
-    def case(label: str, n: int, *shape: int, size: float = 1.0, **kwargs: Any) -> Case:
-        weight = 1 + 0.5 * drawn(seed + n, shape[-1])
-        return function_case(label, "rms_norm", size * (drawn(seed + n + 1, *shape) + 0.7), weight, **kwargs)
+    def case(label: str, n: int, *shape: int, size: float = 1.0, zero: bool = False, **kwargs: Any) -> Case:
+        weight, x = 1 + 0.5 * drawn(seed + n, shape[-1]), size * (drawn(seed + n + 1, *shape) + 0.7)
+        x[0, 0] *= not zero
+        return function_case(label, "rms_norm", x, weight, **kwargs)
 
     return [
         case("x (2, 7, 13)", 0, 2, 7, 13),
         case("one token", 2, 1, 1, 5),
         case("eps = 0.3", 4, 2, 3, 11, eps=0.3),
-        case("small x, where eps matters", 6, 2, 3, 11, size=1e-3),
+        case("small x, where eps matters, and one token of zeros", 6, 2, 3, 11, size=1e-3, zero=True),
         case("x (5, 17), without a batch axis", 8, 5, 17),
     ]
 
 
-ROOT_OUTSIDE = {"rms_norm": lambda x, weight, eps=1e-6: x / ((x * x).mean(-1, keepdim=True).sqrt() + eps) * weight}
 RMS_NORM = Task(
     "rms-norm",
     "RMSNorm",
@@ -149,27 +166,40 @@ import torch
 def rms_norm(x, weight, eps=1e-6):
     raise NotImplementedError
 ''',
-    {"rms_norm": _norm},
+    {"rms_norm": _right_norm},
     _norm_cases,
+    _norm,
     (
-        Mistaken("with the mean subtracted first, which is LayerNorm without bias",
-                 {"rms_norm": lambda x, weight, eps=1e-6: F.layer_norm(x, x.shape[-1:], weight, None, eps)}),
-        Mistaken("with eps added outside the root", ROOT_OUTSIDE),
-        Mistaken("with the sum of squares instead of their mean",
-                 {"rms_norm": lambda x, weight, eps=1e-6: x * weight / ((x * x).sum(-1, keepdim=True) + eps).sqrt()}),
-        Mistaken("without the weight",
-                 {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, torch.ones_like(weight), eps)}),
+        Mistaken("with the mean subtracted first, which is LayerNorm without bias", {"centred": True}),
+        Mistaken("with eps added outside the root", {"root": "outside"}),
+        Mistaken("with eps as the least root, instead of added to the mean of squares", {"root": "clamp"}),
+        Mistaken("with the sum of squares instead of their mean", {"mean": lambda x: x.sum(-1, keepdim=True)}),
+        *(Mistaken("with the mean over the tokens of the sequence instead of the last dimension",
+                   {"mean": lambda x, axis=axis: x.mean(axis, keepdim=True)}) for axis in (-2, 1)),
+        Mistaken("with the mean over all numbers of x instead of the last dimension of each token",
+                 {"mean": lambda x: x.mean()}),
+        Mistaken("without the weight", {"weighted": torch.ones_like}),
         Mistaken("with 1 + weight instead of weight, which is Gemma's RMSNorm",
-                 {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, 1 + weight, eps)}),
-        Mistaken("with eps = 1e-6, ignoring eps", {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, weight)}),
+                 {"weighted": lambda weight: 1 + weight}),
+        Mistaken("without eps", {"used_eps": lambda eps: 0.0}),
+        Mistaken("with eps = 1e-6, ignoring eps", {"used_eps": lambda eps: 1e-6}),
+        Mistaken("with eps = 1e-5 by default instead of 1e-6", {"default_eps": 1e-5}),
+        Mistaken("with eps = 1e-8 by default instead of 1e-6", {"default_eps": 1e-8}),
     ),
 )  # fmt: skip
 
 
-def _swiglu(activation: Callable[[Tensor], Tensor] = F.silu, swapped: bool = False) -> dict[str, Any]:
+def _swiglu(
+    activation: Callable[[Tensor], Tensor] = F.silu, swapped: bool = False, activated: str = "gate"
+) -> dict[str, Any]:
+    """Build SwiGLU; without options it is right. activated: what the activation is applied to, "gate", "both" or
+    "product"."""
+
     def swiglu(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
-        a, b = (up, gate) if swapped else (gate, up)
-        return F.linear(activation(F.linear(x, a)) * F.linear(x, b), down)
+        a, b = (F.linear(x, each) for each in ((up, gate) if swapped else (gate, up)))
+        if activated == "product":
+            return F.linear(activation(a * b), down)
+        return F.linear(activation(a) * (activation(b) if activated == "both" else b), down)
 
     return {"swiglu": swiglu}
 
@@ -182,15 +212,21 @@ def _right_swiglu(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
 
 
 def _swiglu_cases(seed: int) -> list[Case]:
-    def case(label: str, n: int, C: int, W: int, *before: int, size: float = 1.0) -> Case:
-        weights = drawn(seed + n, W, C), drawn(seed + n + 1, W, C), drawn(seed + n + 2, C, W)
-        return function_case(label, "swiglu", size * drawn(seed + n + 3, *before, C), *weights)
+    def case(label: str, n: int, C: int, W: int, *before: int, gate: float = 0.0) -> Case:
+        weights = [drawn(seed + n, W, C) * C**-0.5, drawn(seed + n + 1, W, C) * C**-0.5, drawn(seed + n + 2, C, W)]
+        x = drawn(seed + n + 3, *before, C)
+        if gate:  # the last token's gates are its size and its negative in turn
+            sizes = gate * (1 - 2.0 * (torch.arange(W) % 2))  # (W,)
+            x[..., 0], x[..., -1, :] = 0.0, 0.0
+            x[..., -1, 0], weights[0][:, 0], weights[1][:, 0] = 1.0, sizes, 1 / gate
+        return function_case(label, "swiglu", x, *(w / W**0.5 if w is weights[2] else w for w in weights))
 
     return [
         case("x (2, 7, 5), d_ff = 13", 0, 5, 13, 2, 7),
         case("T = 1", 4, 7, 17, 1, 1),
         case("d_ff smaller than d_model", 8, 11, 3, 2, 5),
-        case("large x", 12, 5, 13, 2, 3, size=10.0),
+        case("gates of 1,000 and −1,000", 12, 5, 13, 2, 3, gate=1000.0),
+        case("x (5,), one token without other axes", 16, 5, 13),
     ]
 
 
@@ -210,103 +246,19 @@ def swiglu(x, gate, up, down):
 ''',
     {"swiglu": _right_swiglu},
     _swiglu_cases,
+    _swiglu,
     (
-        Mistaken("with a sigmoid instead of SiLU, which is GLU", _swiglu(torch.sigmoid), "sigmoid_gate"),
-        Mistaken("with gate and up swapped", _swiglu(swapped=True)),
-        Mistaken("with GELU instead of SiLU, which is GEGLU", _swiglu(F.gelu)),
-        Mistaken("with ReLU instead of SiLU, which is ReGLU", _swiglu(F.relu)),
-        Mistaken("without an activation, which is a bilinear layer", _swiglu(lambda x: x)),
+        Mistaken("with a sigmoid instead of SiLU, which is GLU", {"activation": torch.sigmoid}, "sigmoid_gate"),
+        Mistaken("with gate and up swapped", {"swapped": True}),
+        Mistaken("with GELU instead of SiLU, which is GEGLU", {"activation": F.gelu}),
+        Mistaken("with the tanh form of GELU instead of SiLU", {"activation": partial(F.gelu, approximate="tanh")}),
+        Mistaken("with a · sigmoid(1.702 · a) instead of SiLU, which approximates GELU",
+                 {"activation": lambda a: a * torch.sigmoid(1.702 * a)}),
+        Mistaken("with ReLU instead of SiLU, which is ReGLU", {"activation": F.relu}),
+        Mistaken("without an activation, which is a bilinear layer", {"activation": lambda a: a}),
+        Mistaken("with NaN for large gates: exp(a) / (1 + exp(a)) overflows",
+                 {"activation": lambda a: a * a.exp() / (1 + a.exp())}),
+        Mistaken("with SiLU of both gate and up", {"activated": "both"}),
+        Mistaken("with SiLU of the product gate · up", {"activated": "product"}),
     ),
-)
-
-
-class _Block(Block):
-    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, d_ff: int) -> None:
-        super().__init__(ModelConfig(1, d_model, n_heads, n_kv_heads, d_ff=d_ff, vocab_size=2))
-
-    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        return super().forward(x, causal=True)
-
-
-def _block(forward: Callable[[Any, Tensor], Tensor]) -> dict[str, Any]:
-    return {"Block": type("Block", (_Block,), {"forward": forward})}
-
-
-def _post_norm(self: Any, x: Tensor) -> Tensor:
-    x = self.attn_norm(x + self.attn(x, causal=True))
-    return self.ffn_norm(x + self.ffn(x))
-
-
-def _normed_residual(self: Any, x: Tensor) -> Tensor:
-    x = self.attn_norm(x)
-    x = x + self.attn(x, causal=True)
-    x = self.ffn_norm(x)
-    return x + self.ffn(x)
-
-
-def _without_residual(self: Any, x: Tensor) -> Tensor:
-    return self.ffn(self.ffn_norm(self.attn(self.attn_norm(x), causal=True)))
-
-
-def _parallel(self: Any, x: Tensor) -> Tensor:
-    return x + self.attn(self.attn_norm(x), causal=True) + self.ffn(self.ffn_norm(x))
-
-
-def _one_norm(self: Any, x: Tensor) -> Tensor:
-    x = x + self.attn(self.attn_norm(x), causal=True)
-    return x + self.ffn(self.attn_norm(x))
-
-
-def _not_causal(self: Any, x: Tensor) -> Tensor:
-    x = x + self.attn(self.attn_norm(x))
-    return x + self.ffn(self.ffn_norm(x))
-
-
-def _block_cases(seed: int) -> list[Case]:
-    def case(label: str, n: int, T: int, C: int, H: int, K: int, W: int, size: float = 1.0) -> Case:
-        sizes = {"d_model": C, "n_heads": H, "n_kv_heads": K, "d_ff": W}
-        return module_case(label, BLOCK.right, "Block", sizes, seed + n, size * drawn(seed + n, 2, T, C))
-
-    return [
-        case("d_model = 66, 6 query heads, 3 KV heads, d_ff = 17", 0, 7, 66, 6, 3, 17),
-        case("K = H", 1, 5, 35, 5, 5, 13),
-        case("K = 1", 2, 11, 39, 3, 1, 71),
-        case("T = 1", 3, 1, 66, 6, 2, 17),
-        case("small x, where eps matters", 4, 7, 35, 5, 1, 13, size=1e-3),
-    ]
-
-
-BLOCK = Task(
-    "block",
-    "A pre-norm block",
-    '''"""A pre-norm block as in Llama, without RoPE: x + attention(norm(x)), then x + SwiGLU(norm(x)).
-
-x (B, T, d_model) -> (B, T, d_model), causal. The check sets these parameters by name (no biases):
-    attn_norm.weight (d_model,)      ffn_norm.weight (d_model,)      RMSNorm, eps = 1e-6
-    attn.q_proj.weight, attn.k_proj.weight, attn.v_proj.weight, attn.o_proj.weight      grouped-query attention
-    ffn.gate_proj.weight, ffn.up_proj.weight (d_ff, d_model), ffn.down_proj.weight (d_model, d_ff)      SwiGLU
-"""
-
-import torch
-from torch import nn
-
-
-class Block(nn.Module):
-    def __init__(self, d_model, n_heads, n_kv_heads, d_ff):
-        super().__init__()
-        raise NotImplementedError
-
-    def forward(self, x):
-        raise NotImplementedError
-''',
-    {"Block": _Block},
-    _block_cases,
-    (
-        Mistaken("with the norms after the residual sums (post-norm)", _block(_post_norm), "norm_on_residual_sum"),
-        Mistaken("with the residual stream itself normalised: x = norm(x) before x + …", _block(_normed_residual)),
-        Mistaken("without the residual connections", _block(_without_residual)),
-        Mistaken("with attention and feed-forward in parallel, which is a parallel block", _block(_parallel)),
-        Mistaken("with attn_norm also before the feed-forward", _block(_one_norm)),
-        Mistaken("without a causal mask", _block(_not_causal), "mask_never_used"),
-    ),
-)
+)  # fmt: skip

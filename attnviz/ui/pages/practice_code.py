@@ -155,14 +155,14 @@ def _verdict(verdict: own_code.Verdict) -> None:
         st.success(f"All {count(n, 'check')} passed.", icon=":material/check_circle:")
     else:
         message = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
-        if verdict.mistaken:
-            message += f" **Your output equals AttnViz's {escaped(verdict.mistaken.explanation)}.**"
-        elif verdict.pattern:
+        if verdict.diagnosis:
+            message += f" **{escaped(verdict.diagnosis.sentence)}**"
+        if verdict.pattern:
             message += f" {escaped(verdict.pattern)}"
         st.error(message, icon=":material/cancel:")
-        if verdict.mistaken and verdict.mistaken.mistake:
-            address = f"mistakes?mistake={verdict.mistaken.mistake}"
-            st.link_button("See this mistake", address, icon=":material/open_in_new:")
+        for id in verdict.diagnosis.mistakes if verdict.diagnosis else ():
+            label = f"See this mistake: {own_code.title_of(id)}"
+            st.link_button(label, f"mistakes?mistake={id}", icon=":material/open_in_new:")
     if verdict.checks:
         st.dataframe(
             {
