@@ -57,9 +57,12 @@ class Tokenizer:
         return b"".join(self.token_bytes([i for i in ids if i not in self._special])).decode("utf-8", "replace")
 
     def token_bytes(self, ids: list[int]) -> list[bytes]:
-        """Return the bytes of each token."""
-        pieces: list[Any] = [self._bpe.id_to_token(i) for i in ids]  # None for an unknown id: TypeError below
-        return [self._added.get(i) or self._piece_bytes(piece) for i, piece in zip(ids, pieces, strict=True)]
+        """Return the bytes of each token; of an id unknown to the tokenizer, which a model may write, of its number."""
+        pieces = [self._bpe.id_to_token(i) for i in ids]
+        return [
+            self._added.get(i) or (f"token {i}".encode() if piece is None else self._piece_bytes(piece))
+            for i, piece in zip(ids, pieces, strict=True)
+        ]
 
     def name(self, token: int, before: Sequence[int] = ()) -> str:
         """Return the printable label of one token, or "token 151900" for an id unknown to the tokenizer.
@@ -176,7 +179,7 @@ def marks(labels: Sequence[str]) -> str:
         r"·": "“·” is a space",
         r"⏎": "“⏎” ends a line",
         r"⇥": "“⇥” is a tab",
-        r" \d+/\d+$": "“2/3” is the second of three tokens that together are one character",
+        r" \d+/\d+$": "“2/3” is the second of three tokens that share a character",
         r"<0x[0-9A-F]{2}>$": "“<0xE5>” is one byte of a character",
         r"<0x[0-9A-F]{2}> (.)…$": r"“\g<0>” is a byte that can be a part of \1 or of other characters",
     }

@@ -1,8 +1,10 @@
 """A model's own tokenizer gives the same ids as transformers, and a visible label for each."""
 
 import json
+from itertools import accumulate
 
 import pytest
+import regex
 from transformers import PreTrainedTokenizerFast
 
 from attnviz.text import Tokenizer
@@ -46,8 +48,8 @@ def test_labels_are_the_pieces_that_transformers_names(both):
 def test_an_id_that_the_tokenizer_never_gives_has_a_name(both):
     ours, _ = both
     assert ours.name(10**6) == "token 1000000" and ours.name(ours.encode("a")[-1]) in ("a", "·a")
-    with pytest.raises(TypeError):
-        ours.labels([10**6])
+    assert ours.spans([10**6, *ours.encode("床")])[0].text == "token 1000000"  # a model may write it
+    assert ours.unfinished([10**6]) == () and ours.described(10**6) == "" and ours.name(5, [10**6]) == ours.name(5)
 
 
 def test_a_piece_written_in_other_characters_than_bytes_is_shown_as_it_is(tmp_path):
@@ -59,3 +61,21 @@ def test_a_piece_written_in_other_characters_than_bytes_is_shown_as_it_is(tmp_pa
     assert ours.labels([990]) == ["好的"] and ours.token_bytes([991]) == ["Ġ好".encode()]
     for token in (990, 991):
         assert ours.decode([token]) == theirs.decode([token]) == theirs.convert_ids_to_tokens(token)
+
+
+def test_the_tokens_of_a_character_are_found_in_both_kinds(both):
+    """床 is not in either vocabulary and 好 is; the boundaries are those of another implementation, `regex`."""
+    ours, theirs = both
+    text = "床 好 naïve 👩‍👧🇩🇪"
+    ids = ours.encode(text)
+    found, pieces = ours.spans(ids), ours.token_bytes(ids)
+    written = b"".join(pieces).decode()
+    ends = set(accumulate(len(each.encode()) for each in regex.findall(r"\X", written)))
+    token_ends = dict(enumerate(accumulate(map(len, pieces)), 1))
+    assert [span.stop for span in found] == [stop for stop, end in token_ends.items() if end in ends]
+    assert [span.text.encode() for span in found] == [b"".join(pieces[s.start : s.stop]) for s in found]
+    sizes = {span.text.strip(): span.stop - span.start for span in found}
+    assert sizes["床"] == 3 and sizes["好"] == 1 and sizes["🇩🇪"] == 8
+    assert "".join(theirs.decode(ids, skip_special_tokens=True).split()) == "".join(text.split())
+    first = ids[found[[span.text for span in found].index("床")].start]
+    assert ours.name(first) == "<0xE5> 儿…" and ours.described(first) == "begins 儿, 入, 八, … (U+5000–U+5FFF)"

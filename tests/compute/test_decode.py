@@ -394,3 +394,10 @@ def test_the_player_gets_the_text_as_it_is_read() -> None:
     x8a = str(view(text="床").ids[2])
     assert third["names"].get(x8a, "床 3/3") == "床 3/3"
     assert all(begins.startswith(("begins", "continues")) for begins in third["begins"].values())
+
+
+def test_an_id_that_the_tokenizer_does_not_know_is_written_by_its_number() -> None:
+    """The embeddings of many published models have more rows than their tokenizer has tokens."""
+    unknown = view().config.vocab_size + 5
+    assert compute.text_of(view(), [unknown]) == f"token {unknown}"
+    assert vocabulary(view().settings).after([unknown])[unknown] == f"token {unknown}"
