@@ -108,7 +108,7 @@ def test_the_sentence_says_the_weight_of_the_selected_cell_and_why_it_is_one():
     assert f"gives {weight:.4f} of its weight to key {found.key} “{view.labels[found.key]}”" in said
     assert view.ids[found.key - 1] == view.ids[found.query]
     assert f", which followed an earlier “{view.labels[found.query]}”; from its position, " in said
-    assert f"{found.share.chance:.2f} is expected." in said
+    assert f"{found.share.chance:.4f} is expected." in said
 
 
 def test_padding_is_not_selected():
