@@ -29,10 +29,8 @@ class Attended(NamedTuple):
     weights: Tensor  # (B, H, T, S), each row sums to 1, or to 0 where all keys are masked
 
 
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float | None = None, dropout: float = 0.0,
-    softcap: float | None = None,
-) -> Attended:  # fmt: skip
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float | None = None,
+           dropout: float = 0.0, softcap: float | None = None) -> Attended:  # fmt: skip
     """Compute softmax(q · kᵀ · scale) · v for q (B, H, T, D), k and v (B, K, S, D); query head h reads KV head h // G.
 
     mask: bool, True = may attend, broadcastable to (B, H, T, S). scale: 1 / sqrt(D) by default. softcap: as in Gemma 2.
@@ -67,12 +65,14 @@ def check_mask(mask: Tensor, scores: Tensor) -> None:
 class GroupedQueryAttention(nn.Module):
     """Attention with n_heads query heads and n_kv_heads KV heads: equal numbers give MHA, one KV head gives MQA."""
 
-    def __init__(
-        self, d_model: int, n_heads: int, n_kv_heads: int, *, head_dim: int | None = None, d_out: int | None = None,
-        qkv_bias: bool = False, out_bias: bool = False, dropout: float = 0.0,
-        qk_norm: Callable[[int], nn.Module] | None = None, scale: float | None = None, softcap: float | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, *, head_dim: int | None = None,
+                 d_out: int | None = None, qkv_bias: bool = False, out_bias: bool = False, dropout: float = 0.0,
+                 qk_norm: Callable[[int], nn.Module] | None = None, scale: float | None = None,
+                 softcap: float | None = None) -> None:  # fmt: skip
         super().__init__()
+        for name, n in {"d_model": d_model, "n_heads": n_heads, "head_dim": head_dim, "d_out": d_out}.items():
+            if n is not None and (type(n) is not int or n < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
         if n_kv_heads < 1 or n_heads % n_kv_heads:
             raise ValueError(f"n_kv_heads must divide n_heads = {n_heads}, and {n_kv_heads} does not")
         if head_dim is None and d_model % n_heads:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attnviz.modules.norm import check_sizes
+
 
 def empty_embedding(vocab_size: int, d_model: int) -> Tensor:
     """Return an uninitialised weight: initialising one on the meta device imports torch's compiler (1 s, 70 MB)."""
@@ -15,6 +17,7 @@ class ScaledEmbedding(nn.Embedding):
     """Embedding multiplied by a constant, sqrt(d_model) in Gemma."""
 
     def __init__(self, vocab_size: int, d_model: int, scale: float) -> None:
+        check_sizes(vocab_size=vocab_size, d_model=d_model)
         super().__init__(vocab_size, d_model, _weight=empty_embedding(vocab_size, d_model))
         self.scale = scale
 
@@ -27,6 +30,7 @@ class PositionEmbedding(nn.Embedding):
     """Embedding plus a learned vector of the position (Vaswani et al., arXiv 1706.03762; GPT-2)."""
 
     def __init__(self, vocab_size: int, d_model: int, n_positions: int) -> None:
+        check_sizes(vocab_size=vocab_size, d_model=d_model, n_positions=n_positions)
         super().__init__(vocab_size, d_model, _weight=empty_embedding(vocab_size, d_model))
         self.positions = nn.Parameter(torch.empty(n_positions, d_model))
 

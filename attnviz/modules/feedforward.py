@@ -11,11 +11,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+def _check_sizes(**sizes: int) -> None:
+    """Raise ValueError for a size that is not a whole number of at least 1."""
+    for name, n in sizes.items():
+        if type(n) is not int or n < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
+
+
 class SwiGLU(nn.Module):
     """SwiGLU feed-forward, down(silu(gate(x)) · up(x)). With a sigmoid in place of SiLU it would be GLU."""
 
     def __init__(self, d_model: int, d_ff: int, bias: bool = False) -> None:
         super().__init__()
+        _check_sizes(d_model=d_model, d_ff=d_ff)
         self.gate_proj = nn.Linear(d_model, d_ff, bias=bias)
         self.up_proj = nn.Linear(d_model, d_ff, bias=bias)
         self.down_proj = nn.Linear(d_ff, d_model, bias=bias)
@@ -40,6 +48,7 @@ class GELUFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, bias: bool = True) -> None:
         super().__init__()
+        _check_sizes(d_model=d_model, d_ff=d_ff)
         self.up_proj = nn.Linear(d_model, d_ff, bias=bias)
         self.down_proj = nn.Linear(d_ff, d_model, bias=bias)
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from attnviz.config import AttentionConfig, ConfigError
 from attnviz.modules.attention import GroupedQueryAttention, attend
+from attnviz.modules.norm import check_sizes
 
 
 class MultiHeadAttention(GroupedQueryAttention):
@@ -32,6 +33,7 @@ class SelfAttention(GroupedQueryAttention):
     """Self-attention with one head of width d_out; an output projection follows only with out_proj=True."""
 
     def __init__(self, d_in: int, d_out: int | None = None, *, out_proj: bool = False, **options: Any) -> None:
+        check_sizes(d_in=d_in, d_out=d_out)
         width = d_out or d_in
         if options.get("out_bias") and not out_proj:
             raise ConfigError("out_bias = True needs out_proj = True: without the projection there is no bias")
@@ -45,6 +47,7 @@ class FusedSelfAttention(nn.Module):
 
     def __init__(self, d_in: int, d_out: int | None = None, *, qkv_bias: bool = False) -> None:
         super().__init__()
+        check_sizes(d_in=d_in, d_out=d_out)
         self.qkv_proj = nn.Linear(d_in, 3 * (d_out or d_in), bias=qkv_bias)
 
     def forward(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnviz.modules.attention import Attended, attend
 from attnviz.modules.cache import KVCache
-from attnviz.modules.norm import RMSNorm
+from attnviz.modules.norm import RMSNorm, check_sizes
 from attnviz.modules.rope import Rope
 
 
@@ -35,6 +35,12 @@ class MultiHeadLatentAttention(nn.Module):
         norm_eps: float = 1e-6,
     ) -> None:
         super().__init__()
+        check_sizes(
+            d_model=d_model, n_heads=n_heads, kv_lora_rank=kv_lora_rank, qk_nope_head_dim=qk_nope_head_dim,
+            qk_rope_head_dim=qk_rope_head_dim, v_head_dim=v_head_dim, q_lora_rank=q_lora_rank,
+        )  # fmt: skip
+        if qk_rope_head_dim % 2:
+            raise ValueError(f"qk_rope_head_dim must be even, to be split into pairs, not {qk_rope_head_dim}")
         self.n_heads, self.rank = n_heads, kv_lora_rank
         self.nope_dim, self.rope_dim, self.v_dim = qk_nope_head_dim, qk_rope_head_dim, v_head_dim
         q_width = n_heads * (qk_nope_head_dim + qk_rope_head_dim)

@@ -26,6 +26,9 @@ def attention_mask(
         those nearer than `window` on either side. ValueError below 1.
     n_sinks: attention-sink tokens, first tokens that stay visible outside the window (arXiv 2309.17453).
     """
+    for name, n in (("n_queries", n_queries), ("n_keys", n_keys), ("n_sinks", n_sinks), ("offset", offset)):
+        if n < 0:
+            raise ValueError(f"{name} must be at least 0, not {n}")
     if window is not None and window < 1:
         raise ValueError(f"window must be at least 1, not {window}")
     one_last_query = n_queries == 1 and offset == n_keys - 1  # as in decoding: no key comes after it

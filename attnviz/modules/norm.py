@@ -9,11 +9,19 @@ import torch
 from torch import Tensor, nn
 
 
+def check_sizes(**sizes: int | None) -> None:
+    """Raise ValueError for a size that is not a whole number of at least 1; None is one that is not given."""
+    for name, n in sizes.items():
+        if n is not None and (type(n) is not int or n < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
+
+
 class RMSNorm(nn.Module):
     """RMSNorm, x / sqrt(mean(x²) + eps) · weight over the last dimension; unlike LayerNorm it subtracts no mean."""
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
         super().__init__()
+        check_sizes(d_model=d_model)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
 
@@ -29,6 +37,7 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
+        check_sizes(d_model=d_model)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model)) if bias else None

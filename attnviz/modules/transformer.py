@@ -285,7 +285,8 @@ def check_runnable(c: ModelConfig) -> None:
     runs: dict[str, tuple] = {
         "ffn": tuple(FEED_FORWARDS), "norm": ("rmsnorm", "layernorm"), "norms_per_layer": (2, 4),
         "qk_norm": (None, "head"), "embedding_norm": (False,), "parallel_block": (False,),
-        "attention_sinks": (False,), "lm_head_bias": (False,), "head_rows": (None,), "position": ("rope", "none", "learned"),
+        "attention_sinks": (False,), "lm_head_bias": (False,), "head_rows": (None,),
+        "position": ("rope", "none", "learned"),
     }  # fmt: skip
     for name, values in runs.items():
         if getattr(c, name) not in values:
