@@ -11,6 +11,16 @@ def count(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
+def span(low: str, high: str) -> str:
+    """Write a range of two printed numbers, or the one number that both are: "0.2 to 0.7", "0.7"."""
+    return low if low == high else f"{low} to {high}"
+
+
+def first_of(n: int, what: str) -> str:
+    """Name the first n of some things: "first token", "first 4 tokens"."""
+    return f"first {what}" if n == 1 else f"first {count(n, what)}"
+
+
 def listed(things: Iterable[object]) -> str:
     """Join items as in a sentence: "1", "1 and 2", "1, 2 and 3"."""
     *first, last = map(str, things)

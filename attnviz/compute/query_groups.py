@@ -125,6 +125,24 @@ def _equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tu
     return equalities_in_both(models.model_of(settings), ids, layer)
 
 
+def merged_kv_heads(settings: Settings) -> int:
+    """Return how many KV heads MHA's are merged into beside this model: as many as it has.
+
+    MLA merges none, so beside it the number is that whose cache is nearest in size.
+    """
+    config = models.config_of(settings)
+    if config.attention != "mla":
+        return config.n_kv_heads
+    head_dim, cached = models.config_of(base_of(settings)).head_dim, numbers_cached(config)
+    fewer = [k for k in divisors(config.n_heads) if k < config.n_heads] or [1]
+    return min(fewer, key=lambda k: abs(2 * k * head_dim - cached))
+
+
+def numbers_cached(config: ModelConfig) -> int:
+    """Return MLA's cached numbers per token and layer: the latent and the RoPE key."""
+    return config.kv_lora_rank + config.qk_rope_head_dim
+
+
 def has_shipped_latent(settings: Settings) -> bool:
     """Check whether the MLA to compare with is the shipped checkpoint."""
     return settings.model != "own" and not models.problem_of(replace(settings, model="mla"))

@@ -20,6 +20,7 @@ from attnviz.config import ModelConfig
 from attnviz.experiments import rope_equalities
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import FIELDS_OF, RopeScaling, scaled_rope_frequencies
+from attnviz.phrases import count
 from attnviz.session.settings import OWN_THETA
 from attnviz.trace import layer_weights
 
@@ -293,7 +294,7 @@ def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
     n = len(view.ids)
     if n > trained + 1:  # the prediction of token `trained` is in training
         return view.ids, "your own"
-    which = f"a shipped story; your text has {n} tokens and would need more than {trained + 1}"
+    which = f"a shipped story; your text has {count(n, 'token')} and would need more than {trained + 1}"
     return models.long_text(view.settings)[: view.max_tokens], which
 
 

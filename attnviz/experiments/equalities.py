@@ -33,6 +33,7 @@ from attnviz.modules.parts import changed, with_own_parts
 from attnviz.modules.transformer import layer_input
 from attnviz.phrases import count
 
+ABSORBED = "Absorbed form = expanded form"
 ROUNDING_STEPS = 1000  # tolerance in units of eps · largest output, for the order of summation; far below real errors
 
 
@@ -104,7 +105,7 @@ def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[Any, 
 def _all_heads_is_multi_head(copied: GroupedQueryAttention, x: Tensor, how: dict, output: Tensor) -> Comparison:
     return _compare(
         "K = H equals multi-head attention",
-        (f"one module with {copied.n_heads} KV heads, one per query head", output),
+        (f"one module with {count(copied.n_heads, 'KV head')}, one per query head", output),
         ("one single-head module per head, outputs concatenated", _split_heads(copied)(x, **how)),
     )
 
@@ -146,8 +147,8 @@ def _is_sdpa(attn: GroupedQueryAttention | MultiHeadLatentAttention, output: Ten
 
 def _absorbed_is_expanded(attn: MultiHeadLatentAttention, x: Tensor, how: dict, output: Tensor) -> Comparison:
     return _compare(
-        "Absorbed form = expanded form",
-        (f"keys and values of {attn.n_heads} heads expanded from the latent", output),
+        ABSORBED,
+        (f"keys and values of {count(attn.n_heads, 'head')} expanded from the latent", output),
         ("the heads attend to the latent, with W_UK and W_UV absorbed", attn(x, absorbed=True, **how)),
     )
 

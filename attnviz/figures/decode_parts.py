@@ -218,7 +218,7 @@ def blocks(found: Shared) -> Drawing:
         f"stronger its colour, the more texts share it. {_copies(found)}",
         more="PagedAttention (arXiv 2309.06180). A text copies a shared block before it writes into it "
         f"(copy-on-write). The logits differ from those of a plain cache by at most {found.difference:.1e}.",
-        alt=f"{n_rows} tables of {n_columns} blocks; {count(used, 'block')} of the pool in use, "
+        alt=f"{count(n_rows, 'table')} of {count(n_columns, 'block')}; {count(used, 'block')} of the pool in use, "
         f"{alone} without sharing; {count(len(found.copied), 'block')} copied.",
         table={"text": list(range(1, n_rows + 1)), "blocks": [", ".join(map(str, table)) for table in found.tables],
                "copied": [", ".join(str(b) for b in table if b in found.copied) for table in found.tables],

@@ -39,10 +39,11 @@ def _compared_caption(
     """Return title, note and numbers of a decode step with each attention; the panel above is on the selected one."""
     names, memory = [attention_name(c) for c in configs], costs["cache bytes read"]
     equation, title = step_cache_bytes(selected, n_tokens), _reads(names, costs, configs.index(selected))
+    last = "The only token" if n_tokens == 1 else f"The last of {count(n_tokens, 'token')}"
     return Caption(
         title=title,
-        note=f"One decode step with each attention, as a share of {names[0]}; the shaded one is selected. The last of "
-        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}."
+        note=f"One decode step with each attention, as a share of {names[0]}; the shaded one is selected. "
+        f"{last} attends to {_attended_text(selected, n_tokens)}."
         f"{_reads_least(names, memory)}",
         more=f"{_counted_text(selected)} The equation is the cache that {names[configs.index(selected)]} reads.",
         alt=f"{title}. " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, memory, strict=True)) + ".",

@@ -19,7 +19,7 @@ from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.phrases import meanings
-from attnviz.phrases import count, in_quotes, listed
+from attnviz.phrases import count, in_quotes, listed, span
 
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
@@ -120,7 +120,8 @@ def weight_equation(
     if not allowed[key]:
         return None
     row = scores[allowed].astype(np.float64)
-    keys, at = f"{count(len(row), 'unmasked key')} of query {query}", f"{query},{key}"
+    unmasked = "only unmasked key" if len(row) == 1 else count(len(row), "unmasked key")
+    keys, at = f"{unmasked} of query {query}", f"{query},{key}"
     score = Value(
         _number(scores[key]), f"s({query}, {key})", f"score of query {query} and key {key}", DIGITS, latex=f"s_{{{at}}}"
     )
@@ -149,8 +150,8 @@ def _path_alt(
     scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], query: int, key: int
 ) -> str:
     rows = (
-        f"Three rows of bars for query {query} “{labels[query]}”, one bar per key: {count(len(scores), 'score')} from "
-        f"{printed(scores.min())} to {printed(scores.max())}, the {int(allowed.sum())} of unmasked keys, and weights"
+        f"Three rows of bars for query {query} “{labels[query]}”, one bar per key: {count(len(scores), 'score')}, "
+        f"{span(printed(scores.min()), printed(scores.max()))}, {_of_unmasked(int(allowed.sum()))}, and weights"
     )
     if not allowed.any():
         return f"{rows}, of which there are none."
@@ -158,6 +159,12 @@ def _path_alt(
     selected = "masked" if not allowed[key] else printed(weights[key])
     also = f"; key {key} “{labels[key]}”: {selected}" if key != best else ""
     return f"{rows}; the largest, {printed(weights[best])}, is on key {best} “{labels[best]}”{also}."
+
+
+def _of_unmasked(n: int) -> str:
+    return {0: "none of them of an unmasked key", 1: "one of them of an unmasked key"}.get(
+        n, f"the {n} of unmasked keys"
+    )
 
 
 def _reads(trace: Trace, head: int) -> str:

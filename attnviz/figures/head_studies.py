@@ -16,7 +16,7 @@ from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.role_captions import Probes, role_label, role_text, text_sentence, text_title
 from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE
-from attnviz.phrases import count
+from attnviz.phrases import count, span
 
 STATISTICS = {  # field of HeadStatistics -> name, decimals, unit, note
     "entropy": (
@@ -52,14 +52,14 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
     line = {"color": TEXT, "width": 2}
     figure.add_shape(type="rect", x0=head - 0.5, x1=head + 0.5, y0=layer - 0.5, y1=layer + 0.5, line=line)
     least, most, here = (f"{values[at]:.{decimals}f}" for at in (low, high, (layer, head)))
-    title = _sinks(values) if name == "first_token" else f"{heading}: {least} to {most}{unit}"
+    title = _sinks(values) if name == "first_token" else f"{heading}: {span(least, most)}{unit}"
     return Drawing(
         figure,
         title=title,
         note=note,
-        alt=f"{title}. A table of {L} layers and {count(H, 'head')}: the lowest, {least}, is layer {low[0]}, head "
-        f"{low[1]}, the highest, {most}, layer {high[0]}, head {high[1]}; the selected layer {layer}, head {head} has "
-        f"{here}.",
+        alt=f"{title}. A table of {count(L, 'layer')} and {count(H, 'head')}: the lowest, {least}, is layer {low[0]}, "
+        f"head {low[1]}, the highest, {most}, layer {high[0]}, head {high[1]}; the selected layer {layer}, head {head} "
+        f"has {here}.",
         table={
             "layer": np.repeat(np.arange(L), H).tolist(),
             "head": np.tile(np.arange(H), L).tolist(),

@@ -30,7 +30,7 @@ from attnviz.figures.token_maps import (
     span_text,
     token_map_figure,
 )
-from attnviz.phrases import count
+from attnviz.phrases import count, span
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
@@ -206,13 +206,19 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int, *, gr
     low, high, most = scores.min(), scores.max(), weights.max()
     return Drawing(
         figure,
-        title=f"Scores from {printed(low)} to {printed(high)} become weights of at most {printed(most)}",
+        title=_stages_title(printed(low), printed(high), printed(most)),
         note="Each row is a query, each column a key. Scores are brown below zero and blue-green above, on the same "
         f"scale in both maps; masked cells are grey. {sums(allowed)}{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
-        alt=f"Three maps of layer {layer}, head {head}: scores from {printed(low)} to {printed(high)}; the same with "
+        alt=f"Three maps of layer {layer}, head {head}: scores {span(printed(low), printed(high))}; the same with "
         f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
         table=matrix_table(scores, labels),
     )
+
+
+def _stages_title(low: str, high: str, most: str) -> str:
+    if low == high:
+        return f"The only score, {low}, becomes a weight of {most}"
+    return f"Scores from {low} to {high} become weights of at most {most}"
 
 
 def _add_stage(
@@ -223,7 +229,7 @@ def _add_stage(
     add_masked(figure, allowed, MAX_STAGE_CELLS, axes=column)
     add_cells(figure, blocks(shown, MAX_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
     if allowed.any():
-        _write(figure, column, f"{printed(np.nanmin(shown))} to {printed(np.nanmax(shown))}", y=0.0, yanchor="top")
+        _write(figure, column, span(printed(np.nanmin(shown)), printed(np.nanmax(shown))), y=0.0, yanchor="top")
 
 
 def _three_maps(labels: Sequence[str]) -> Chart:

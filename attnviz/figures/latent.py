@@ -18,10 +18,11 @@ LATENT, KEY = 1.0, 0.55  # opacity of the two cached parts
 
 def latent_sharing(config: ModelConfig, selected: int) -> dict:
     """Return the payload of the group diagram for MLA: each query head's keys and values come from one latent."""
-    cached = f"a latent of {config.kv_lora_rank} numbers and a shared RoPE key of {config.qk_rope_head_dim}"
+    cached = f"a latent of {count(config.kv_lora_rank, 'number')} and a shared RoPE key of {config.qk_rope_head_dim}"
     reading = "Query head {} reads its own keys and values, expanded from the latent, and the shared RoPE key."
+    R, P = (count(n, "number") for n in (config.kv_lora_rank, config.qk_rope_head_dim))
     return {
-        "label": f"{count(config.n_heads, 'query head')} reading one latent",
+        "label": f"{count(config.n_heads, 'query head')} reading one latent and one RoPE key",
         "hint": "Each head has its own keys and values, expanded from the latent; all share one RoPE key.",
         "rows": {
             "queries": count(config.n_heads, "query head"),
@@ -30,9 +31,21 @@ def latent_sharing(config: ModelConfig, selected: int) -> dict:
             "index": "",
         },
         "queries": [
-            {"name": f"Q{h}", "kv": 0, "wrong": False, "description": reading.format(h)} for h in range(config.n_heads)
+            {"name": f"Q{h}", "kv": 0, "also": [1], "wrong": False, "description": reading.format(h)}
+            for h in range(config.n_heads)
         ],
-        "kvs": [{"name": "latent", "colour": NEUTRAL, "description": f"The cache holds {cached}, read by all heads."}],
+        "kvs": [
+            {
+                "name": f"latent ({config.kv_lora_rank})",
+                "colour": NEUTRAL,
+                "description": f"The latent, {R}: cached. Each head expands its own keys and values from it.",
+            },
+            {
+                "name": f"RoPE key ({config.qk_rope_head_dim})",
+                "colour": NEUTRAL,
+                "description": f"The RoPE key, {P}: cached beside the latent, rotated by position, read by all heads.",
+            },
+        ],
         "selected": selected,
     }
 
@@ -67,8 +80,8 @@ def latent(config: ModelConfig) -> Drawing:
         figure,
         title=title,
         note=f"Per token and layer, to one scale. Top: the cache holds the latent ({c.kv_lora_rank}) and one shared "
-        f"RoPE key ({c.qk_rope_head_dim}). Below: each head's key has {c.qk_nope_head_dim} numbers expanded from the "
-        f"latent and the shared {c.qk_rope_head_dim}; its value has {c.v_head_dim} from the latent.",
+        f"RoPE key ({c.qk_rope_head_dim}). Below: each head's key has {count(c.qk_nope_head_dim, 'number')} expanded "
+        f"from the latent and the shared {c.qk_rope_head_dim}; its value has {c.v_head_dim} from the latent.",
         alt=f"{title}. The cache holds {cached.value / expanded.value:.1%} as many numbers as the heads read.",
         table={
             "what": ["latent", "shared RoPE key", "key from the latent, per head", "value from the latent, per head"],
@@ -77,6 +90,60 @@ def latent(config: ModelConfig) -> Drawing:
         },
         formula=aligned(cached, expanded),
         legend=meanings(cached, expanded),
+    )
+
+
+def absorbing(config: ModelConfig, n_tokens: int) -> Drawing:
+    """Draw the FLOPs of one new token's attention in one layer, absorbed and expanded; n_tokens include the new one."""
+    equations = absorbed_flops(config, n_tokens), expanded_flops(config, n_tokens)
+    absorbed, expanded = (int(each.value) for each in equations)
+    rows = ["absorbed", "expanded"]
+    figure = base_figure(height=170, showlegend=False)
+    figure.add_trace({
+        "type": "bar", "orientation": "h", "y": rows, "x": [absorbed, expanded], "marker": {"color": NEUTRAL},
+        "text": [f"{absorbed:,}", f"{expanded:,}"], "textposition": "auto", "hoverinfo": "skip",
+    })  # fmt: skip
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_xaxes(title="FLOPs of one new token in one layer", showgrid=False, rangemode="tozero")
+    few, many = sorted((absorbed, expanded))
+    order = "fewer" if absorbed <= expanded else "more"
+    title = f"Absorbed: {many / few:.1f} times {order} FLOPs than expanding {count(n_tokens, 'latent')}"
+    if f"{many / few:.1f}" == "1.0":
+        title = f"Absorbed and expanded take about as many FLOPs at {count(n_tokens, 'token')}"
+    return Drawing(
+        figure,
+        title=title,
+        note="The cache holds latents. Expanded, a decode step computes the keys and values of all heads from each of "
+        "them again; absorbed, W_UK is applied once to the new query and W_UV once to the weighted sum.",
+        more="Counted are these products, the scores and the weighted sums, without the projections of the new token, "
+        "which are the same in both forms.",
+        alt=f"{title}. Two bars: absorbed {absorbed:,}, expanded {expanded:,}.",
+        table={"form": rows, "FLOPs": [absorbed, expanded]},
+        formula=aligned(*equations),
+        legend=meanings(*equations),
+    )
+
+
+def absorbed_flops(c: ModelConfig, n_tokens: int) -> Equation:
+    """Return the FLOPs of W_UK and W_UV for one token, and of scores and sums over the latents."""
+    H, R, P, N, V, S = _letters(c, n_tokens)
+    return Equation(2 * H * R * (N + V) + 2 * S * H * (2 * R + P), unit="absorbed")
+
+
+def expanded_flops(c: ModelConfig, n_tokens: int) -> Equation:
+    """Return the FLOPs of expanding each latent, and of scores and sums over the heads' keys and values."""
+    H, R, P, N, V, S = _letters(c, n_tokens)
+    return Equation(2 * S * H * R * (N + V) + 2 * S * H * (N + P + V), unit="expanded")
+
+
+def _letters(c: ModelConfig, n_tokens: int) -> tuple[Value, ...]:
+    return (
+        Value(c.n_heads, "H", "heads"),
+        Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent"),
+        Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the shared RoPE key"),
+        Value(c.qk_nope_head_dim, "N", "qk_nope_head_dim, width of a head's key from the latent"),
+        Value(c.v_head_dim, "V", "v_head_dim, width of a head's value"),
+        Value(n_tokens, "S", "tokens, including the new one"),
     )
 
 
@@ -100,5 +167,5 @@ def _bars(what: str, rows: list[str], start: int, width: int, colour: str | list
         "x": [width] * len(rows),
         "width": 0.7,
         "marker": {"color": colour, "opacity": opacity, "line": {"width": 1, "color": FAINT}},
-        "hovertemplate": f"%{{y}}: {what}, {width} numbers<extra></extra>",
+        "hovertemplate": f"%{{y}}: {what}, {count(width, 'number')}<extra></extra>",
     }

@@ -17,6 +17,7 @@ from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
+from attnviz.phrases import count
 
 MAX_TICKS = 6  # of the colour bar, above which only powers of ten are named
 
@@ -53,7 +54,7 @@ def stream(
         note=f"Norm of the residual stream after each part was added, per token, on a log scale.{beyond} "
         + ("RMSNorm divides the stream by its norm / √C before each part reads it." if rms_norm else
            "LayerNorm subtracts the mean and divides by the standard deviation before each part reads the stream."),
-        alt=f"{title}. A map of {n_rows} rows and {n_tokens} tokens.{beyond}",
+        alt=f"{title}. A map of {n_rows} rows and {count(n_tokens, 'token')}.{beyond}",
         formula=rms.tex() if rms_norm else "",
         legend="" if not rms_norm else f"{meanings(rms)} The last RMSNorm divides token {query}'s vector by it.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)],

@@ -95,7 +95,9 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
         note="The same row after each layer. Rollout uses attention weights only: it ignores values, output "
         "projections and feed-forward layers, and counts a head whose output is zero like the others. "
         f"Colour ends at {top:.2g}.",
-        alt=f"Heat map of {L} layers and {count(len(labels), 'token')}. " + found.format(f"“{labels[most]}”") + ".",
+        alt=f"Heat map of {count(L, 'layer')} and {count(len(labels), 'token')}. "
+        + found.format(f"“{labels[most]}”")
+        + ".",
         table={"token": [f"{j} {label}" for j, label in enumerate(labels)]}
         | {f"after layer {i}": row.round(6).tolist() for i, row in enumerate(shares)},
     )

@@ -106,9 +106,9 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     lengths, n = wavelengths_of(frequencies), len(frequencies)
     n_turning = int((lengths <= n_tokens - 1).sum())
     fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
-    title = f"{n_turning} of {count(n, 'pair')} complete a turn in this text"
+    title = f"{n_turning} of {count(n, 'pair')} {'completes' if n_turning == 1 else 'complete'} a turn in this text"
     if context:
-        title += f", {(lengths <= context - 1).sum()} in {context:,} tokens as in training"
+        title += f", {(lengths <= context - 1).sum()} in {count(context, 'token')} as in training"
     text_steps = count(n_tokens - 1, "step")
     slowest_turns = three_digits(math.degrees((n_tokens - 1) * frequencies[-1]))
     pair = max(n_turning - 1, 0)
@@ -204,7 +204,8 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
         note="cos above, sin below, of position × frequency: the rotation of each pair of a query or key at each "
         "position. Each column is one position, each row one pair, from fast to slow."
         + (f" Dashed: where this text of {count(n_tokens, 'token')} ends." if n_tokens < len(positions) else ""),
-        alt=f"{title}. Over {len(positions)} positions the last pair rotates by {np.degrees(angles[-1, -1]):.3g}°.",
+        alt=f"{title}. Over {count(len(positions), 'position')} the last pair rotates by "
+        f"{np.degrees(angles[-1, -1]):.3g}°.",
         table={
             "position": np.repeat(positions, n).tolist(),
             "pair": np.tile(np.arange(n), len(positions)).tolist(),
@@ -243,7 +244,8 @@ def slowed(by_method: Mapping[str, NDArray], learned: NDArray, trained: int, n_t
     figure.update_xaxes(title="pair, from fast to slow", showgrid=False, zeroline=False)
     figure.update_yaxes(title="times slower", type="log", tickvals=[2**i for i in range(12)])
     other = "" if np.array_equal(plain, learned) else " Training used another base: its angles are those of that base."
-    title = f"Without scaling, {passing['none']} of {count(len(plain), 'pair')} pass their trained angle"
+    passes = "passes its" if passing["none"] == 1 else "pass their"
+    title = f"Without scaling, {passing['none']} of {count(len(plain), 'pair')} {passes} trained angle"
     if (fewest := min(passing.values())) < passing["none"]:
         title += f"; with {', '.join(name for name, n in passing.items() if n == fewest)}: {fewest}"
     return Drawing(

@@ -19,7 +19,7 @@ from attnviz.figures.phrases import meanings
 from attnviz.figures.rope import subscript
 from attnviz.figures.theme import BROWN, DIVERGING, FAINT, MASKED, NEUTRAL, PETROL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
-from attnviz.phrases import count
+from attnviz.phrases import count, span
 
 if TYPE_CHECKING:
     from attnviz.analysis.rope import DecayBound
@@ -307,7 +307,8 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
         note="How much one query's output changes when the text is shifted. In a score, the rotations of query and key "
         "leave only the distance; nothing rotates a value back, so with v rotated the output depends on the position.",
         more="The output is a weighted sum of values; its largest number here is "
-        f"{moved.largest:.2g}. Shifts tried: up to {moved.shifts[-1]:,} positions. {head.caption}, in float32.",
+        f"{moved.largest:.2g}. Shifts tried: up to {count(int(moved.shifts[-1]), 'position')}. {head.caption}, in "
+        "float32.",
         alt=title + ".",
         table={
             "shift": list(moved.shifts),
@@ -409,8 +410,8 @@ def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: f
     return Drawing(
         figure,
         title=title,
-        note=f"{note}: {_signed(inside.min())} to {_signed(inside.max())}.",
-        alt=f"{title}. Scores from {inside.min():.2f} to {inside.max():.2f}, mean {inside.mean():.2f}.",
+        note=f"{note}: {span(_signed(inside.min()), _signed(inside.max()))}.",
+        alt=f"{title}. Scores: {span(f'{inside.min():.2f}', f'{inside.max():.2f}')}, mean {inside.mean():.2f}.",
         table={
             "query": list(range(len(scores))),
             "token": list(labels),

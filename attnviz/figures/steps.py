@@ -95,7 +95,7 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
         note="Logit lens: the last norm and the unembedding applied to the residual stream after each layer. A cell is "
         "the most probable next token there; the stronger its colour, the more probable. Only the last layer was "
         "trained to be read this way.",
-        alt=f"{title}. A table of {n_rows} rows and {len(columns)} tokens; the last row is the model's own "
+        alt=f"{title}. A table of {n_rows} rows and {count(len(columns), 'token')}; the last row is the model's own "
         f"prediction, for the selected token {quoted(after[query][final])}.",
         table={
             "read after": np.repeat(rows, len(columns)).tolist(),
@@ -233,7 +233,7 @@ def tile_row(
         more=f"{n_masked} of {count(len(tiles), 'tile')} {'is' if n_masked == 1 else 'are'} fully masked for this "
         "query; a causal kernel skips a tile that is masked for all queries of its block. Before the first tile with a "
         "key that is not masked there is nothing to rescale: its factor is “–”.",
-        alt=f"{title}. Bars of {count(len(keys), 'score')} with {count(len(edges), 'edge')} between tiles.",
+        alt=f"{title}. Bars of {count(len(keys), 'score')} in {count(len(tiles), 'tile')}.",
         table=table,
         missing="–",
     )

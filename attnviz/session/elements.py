@@ -71,7 +71,7 @@ ALL = (
         work={"work": "Compute and memory of a decode step"},
         cost={"losses": "Loss with fewer KV heads", "quality": "Held-out quality", "this-text": "Loss on this text"},
         alike={"similarity": "Similarity of heads"},
-        latent={"latent": "The latent of MLA"},
+        latent={"latent": "The latent of MLA", "absorbing": "Absorbed and expanded: FLOPs of one token"},
     ),
     Element("latent-checks", "query_groups", "closer", "Absorbed form = expanded form", "latent", drawing=False),
     Element("rope-pair", "rope", "rotation", "One pair of q and k"),

@@ -15,7 +15,7 @@ def sharing(view: View) -> str:
     c = view.config
     if c.attention == "mla":
         cached = f"one {c.kv_lora_rank}-wide latent and one {c.qk_rope_head_dim}-wide RoPE key cached per token"
-        return f"MLA: {c.n_heads} heads, {cached}"
+        return f"MLA: {count(c.n_heads, 'head')}, {cached}"
     heads = count(c.n_kv_heads, "KV head")
     readers = f"{c.n_heads} query heads read" if c.n_heads > 1 else "1 query head reads"
     return f"{c.attention.upper()}: {readers} {heads}"

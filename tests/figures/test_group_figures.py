@@ -21,7 +21,7 @@ from attnviz.experiments.equalities import cached_bytes
 from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.group_quality import AVERAGED, FIRST, TRAINED
 from attnviz.figures.theme import kv_colour
-from attnviz.modules import Recording, Transformer
+from attnviz.modules import KVCache, Recording, Rope, Transformer, rope_frequencies
 from tests.together import together
 
 CONFIG = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=10, d_ff=17, vocab_size=19)
@@ -242,7 +242,7 @@ def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
 
 def test_in_latent_attention_every_head_reads_the_latent():
     data = latent.latent_sharing(MLA, selected=2)
-    assert [q["kv"] for q in data["queries"]] == [0] * 6 and len(data["kvs"]) == 1
+    assert [q["kv"] for q in data["queries"]] == [0] * 6
     assert "14 numbers" in data["rows"]["kvs"] and "RoPE key of 2" in data["rows"]["kvs"]
 
 
@@ -407,3 +407,37 @@ def test_drift_labels_at_most_forty_tokens(n_tokens):
     drawing = group_quality.drift({"averaged": np.ones(n_tokens)}, ["t"] * n_tokens, 1)
     ticks = drawing.figure.layout.xaxis.tickvals
     assert len(ticks) == len(drawing.figure.layout.xaxis.ticktext) <= 40
+
+
+@pytest.mark.parametrize("n_tokens", [2, 23])  # for one key torch multiplies entries, which its counter leaves out
+def test_absorbed_and_expanded_flops_are_those_that_torch_counts(n_tokens):
+    """One decode step of the live module, in both forms, without the projections that both have."""
+    attn = Transformer.random(MLA, 0).blocks[0].attn
+    x = torch.randn(1, n_tokens, MLA.d_model, generator=torch.Generator().manual_seed(3))
+    rope = Rope(rope_frequencies(MLA.qk_rope_head_dim))
+    counted, shared = {}, {}
+    for absorbed in (True, False):
+        cache = KVCache()
+        with torch.no_grad():
+            if n_tokens > 1:
+                attn(x[:, :-1], causal=True, rope=rope, cache=cache)
+            with FlopCounterMode(display=False) as counter:
+                attn(x[:, -1:], causal=True, rope=rope, cache=cache, absorbed=absorbed)
+            with FlopCounterMode(display=False) as projections:
+                attn._queries(x[:, -1:])
+                attn.kv_a_proj(x[:, -1:])
+                attn.o_proj(torch.zeros(1, 1, MLA.n_heads * MLA.v_head_dim))
+        counted[absorbed], shared[absorbed] = counter.get_total_flops(), projections.get_total_flops()
+    assert shared[True] == shared[False]
+    assert latent.absorbed_flops(MLA, n_tokens).value == counted[True] - shared[True]
+    assert latent.expanded_flops(MLA, n_tokens).value == counted[False] - shared[False]
+    drawing = latent.absorbing(MLA, n_tokens)
+    assert list(drawing.figure.data[0].x) == [counted[True] - shared[True], counted[False] - shared[False]]
+
+
+def test_each_head_reads_both_cached_tensors_of_latent_attention():
+    data = latent.latent_sharing(MLA, selected=2)
+    cached = {"latent": MLA.kv_lora_rank, "RoPE key": MLA.qk_rope_head_dim}
+    assert [box["name"] for box in data["kvs"]] == [f"{name} ({n})" for name, n in cached.items()]
+    assert sum(cached.values()) * 4 * MLA.n_layers == cached_bytes(MLA, 1)
+    assert all([q["kv"], *q["also"]] == [0, 1] for q in data["queries"]) and len(data["queries"]) == MLA.n_heads

@@ -47,7 +47,21 @@ def test_latent_attention_has_a_button_of_its_own():
     there = choose(opened(GROUPS, model="mqa"), "kv-heads", 4)
     assert "latent of 64 numbers and a shared RoPE key of 16" in there
     assert "MLA caches 1,280 B per token" in there
-    assert re.search("Absorbed form = expanded form.*in float64", there)
+    checks = {tab: choose(opened(GROUPS, model="mla"), "control-tab", tab) for tab in ("latent", "equal")}
+    claims = {
+        tab: {claim for claim in ("Absorbed form = expanded form", "Matches PyTorch's kernel")
+              if re.search(f"{claim}.*in float64", text)}
+        for tab, text in checks.items()
+    }  # fmt: skip
+    assert claims == {"latent": {"Absorbed form = expanded form"}, "equal": {"Matches PyTorch's kernel"}}
+
+
+@pytest.mark.parametrize("tab", ["maps", "alike"])
+def test_beside_latent_attention_the_heads_of_mha_are_merged_to_a_cache_of_its_size(tab):
+    there = choose(opened(GROUPS, model="mla"), "control-tab", tab)
+    assert "MLA merges no heads" in there and "2 · 2 · 24 = 96 numbers per token and layer beside 80" in there
+    title = "averaging moves" if tab == "maps" else "Averaging neighbours loses"
+    assert title in there and "nothing is averaged" not in there
 
 
 def test_own_settings_share_over_their_own_divisors():

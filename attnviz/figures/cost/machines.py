@@ -319,7 +319,8 @@ def _rate(name: str, batches: list[int], rate: list[float], n_fit: int, shade: f
     return [
         {
             "type": "scatter", "x": list(x), "y": y, "mode": "lines+markers", "opacity": shade,
-            "name": f"{name} tokens", "legendgroup": name, "showlegend": dash == "solid" or not n_fit,
+            "name": f"{name} token{'s' * (name != '1')}", "legendgroup": name,
+            "showlegend": dash == "solid" or not n_fit,
             "line": {**style, "dash": dash}, "marker": {"size": 6},
             "customdata": shown[:n_fit] if dash == "solid" else shown[cut:], "hovertemplate": "%{customdata}",
             "hoverinfo": None if dash == "solid" or not n_fit else "skip",

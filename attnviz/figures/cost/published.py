@@ -28,7 +28,7 @@ from attnviz.figures.cost.labels import FAR, MARK, Spot, place, spread
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, faded, kind_style
-from attnviz.phrases import listed
+from attnviz.phrases import count, listed
 
 CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
 HEIGHT, TALL, LEGEND = 480, 580, 40  # pixels; TALL: of the plot with a label for each model
@@ -218,13 +218,14 @@ def assumption(model: ModelConfig) -> str:
     """Describe in a few words what a layer caches per token."""
     if model.attention == "mla":
         return f"latent of {model.kv_lora_rank} and RoPE key of {model.qk_rope_head_dim}, no factor 2"
-    heads = f"2 × {model.n_kv_heads} KV heads of {model.head_dim}"
+    heads = f"2 × {count(model.n_kv_heads, 'KV head')} of {model.head_dim}"
     if model.n_heads * model.head_dim != model.d_model:
         heads += f" (not d_model / n_heads = {model.d_model / model.n_heads:g})"
     if model.sliding_window is None:
         return heads
     n_full = len(set(model.full_layers))
-    return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers cache at most {cached_tokens_text(model)}"
+    windowed = f"{model.n_layers - n_full} of {count(model.n_layers, 'layer')}"
+    return f"{heads}; {windowed} cache at most {cached_tokens_text(model)}"
 
 
 def _kind(models: Sequence[ModelConfig], kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> dict:

@@ -12,9 +12,11 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     sentence = "A single token has one query and one key: the softmax is 1 over either axis."
     if len(ids) > 1:
         sums = b.weights[0].sum(-1)
-        least = format_number(float(sums.min()))
-        sentence = f"In layer 0, rows sum to between {least} and {format_number(after)} instead of 1. "
-        if model.config.causal:
+        least, most = format_number(float(sums.min())), format_number(after)
+        sentence = f"In layer 0, rows sum to {least if least == most else f'between {least} and {most}'} instead of 1. "
+        if least == most == format_number(before):  # a window of 1
+            sentence = "In layer 0, each query attends to itself alone: the softmax is 1 over either axis."
+        elif model.config.causal:
             sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
     return Symptom(
         **maps(a, b), measure="Largest sum of a row, layer 0", expected=before, number=after, sentence=sentence.strip()

@@ -1,5 +1,6 @@
 // Which query head reads which KV head: circles above, boxes below, one line per query head.
-// data: {label, hint?, rows: {queries, kvs, reads, index}, queries: [{name, kv, description, wrong}], kvs: [{name, colour, description}], selected}
+// data: {label, hint?, rows: {queries, kvs, reads, index}, queries: [{name, kv, also?, description, wrong}], kvs: [{name, colour, description}],
+// selected}. also: further boxes that a query head reads.
 const HINT = `${TOUCH ? "Tap a head" : "Point at a head, or use the arrow keys,"} to see which heads share its keys and values.`;
 
 // Positions for a given width; a KV head is centred below its share of the row.
@@ -11,17 +12,20 @@ function layout(data, width) {
   };
 }
 
+const boxes = (q) => [q.kv, ...(q.also ?? [])];
+const readBy = (node) => node.dataset.kv.split(" ");
+
 function drawLinks(svg, data, at) {
-  data.queries.forEach((q, h) => {
-    const [x, y] = [at.query(h), at.kv(q.kv)], middle = (at.top + at.bottom) / 2;
+  data.queries.forEach((q, h) => boxes(q).forEach((kv) => {
+    const [x, y] = [at.query(h), at.kv(kv)], middle = (at.top + at.bottom) / 2;
     const d = `M${x} ${at.top + at.radius}C${x} ${middle} ${y} ${middle} ${y} ${at.bottom}`;
-    add(svg, "path", { d, class: q.wrong ? "link wrong" : "link", stroke: data.kvs[q.kv].colour, "data-q": h, "data-kv": q.kv });
-  });
+    add(svg, "path", { d, class: q.wrong ? "link wrong" : "link", stroke: data.kvs[kv].colour, "data-q": h, "data-kv": kv });
+  }));
 }
 
 function drawQueries(svg, data, at) {
   data.queries.forEach((q, h) => {
-    const g = add(svg, "g", { class: "head", role: "button", "data-q": h, "data-kv": q.kv, "aria-label": q.description });
+    const g = add(svg, "g", { class: "head", role: "button", "data-q": h, "data-kv": boxes(q).join(" "), "aria-label": q.description });
     g.style.setProperty("--hue", data.kvs[q.kv].colour);
     g.setAttribute("aria-pressed", h === data.selected);
     add(g, "circle", { cx: at.query(h), cy: at.top, r: at.radius });
@@ -61,7 +65,7 @@ function light(root, data, node) {
   const svg = root.querySelector("svg");
   svg.classList.toggle("lit", Boolean(node));
   for (const part of svg.querySelectorAll("[data-kv]")) {
-    part.classList.toggle("on", Boolean(node) && part.dataset.kv === node.dataset.kv);
+    part.classList.toggle("on", Boolean(node) && readBy(part).some((kv) => readBy(node).includes(kv)));
     part.classList.toggle("own", Boolean(node) && part.dataset.q !== undefined && part.dataset.q === node.dataset.q);
   }
   const description = node ? node.getAttribute("aria-label") : data.hint ?? HINT;
@@ -75,8 +79,8 @@ function step(nodes, node, key) {
   const i = row.indexOf(node);
   if (key === "ArrowLeft") return row[Math.max(0, i - 1)];
   if (key === "ArrowRight") return row[Math.min(row.length - 1, i + 1)];
-  if (key === "ArrowDown") return nodes.find((n) => n.dataset.q === undefined && n.dataset.kv === node.dataset.kv);
-  if (key === "ArrowUp") return nodes.find((n) => n.dataset.q !== undefined && n.dataset.kv === node.dataset.kv);
+  if (key === "ArrowDown") return nodes.find((n) => n.dataset.q === undefined && readBy(node).includes(n.dataset.kv));
+  if (key === "ArrowUp") return nodes.find((n) => n.dataset.q !== undefined && readBy(n).includes(node.dataset.kv));
   return null;
 }
 

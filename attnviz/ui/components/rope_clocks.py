@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from attnviz.phrases import count
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
@@ -68,7 +69,7 @@ def pack(
 ) -> bytes:
     """Return the payload for the browser."""
     return as_bytes({
-        "label": f"{len(frequencies)} pairs of dimensions as clocks; arrow keys choose one",
+        "label": f"{count(len(frequencies), 'pair')} of dimensions as clocks; arrow keys choose one",
         "frequencies": frequencies.tolist(),
         "labels": list(labels),
         "last": max(len(labels), MIN_POSITIONS) - 1,

@@ -10,7 +10,7 @@ from attnviz.config import ModelConfig
 from attnviz.figures import head_detail, head_values, heads
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.theme import kv_colour, kv_scale
-from attnviz.phrases import count
+from attnviz.phrases import count, first_of
 from attnviz.session.settings import MAX_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.line_view import line_view
@@ -126,7 +126,7 @@ def _difference_of_texts(view: View) -> None:
         return
     n, (layer, head) = len(two.labels[0]), view.layer_and_head
     labels = [a if a == b else f"{a} | {b}" for a, b in zip(*two.labels, strict=True)]
-    note = f"L{layer} H{head} on the first {count(n, 'token')} of each text; labels: first | second text's token."
+    note = f"L{layer} H{head} on the {first_of(n, 'token')} of each text; labels: first | second text's token."
     more = "The shorter text gives the length. Positions are compared, whatever the tokens are."
     allowed = two.allowed[0] | two.allowed[1]
     names = "Text", "second text"

@@ -21,7 +21,7 @@ from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
 from attnviz.figures.numbers import printed
 from attnviz.figures.theme import kv_colour
-from attnviz.phrases import count, listed
+from attnviz.phrases import count, first_of, listed
 from attnviz.session.opening import offered, short_name
 from attnviz.session.settings import MODEL_NAMES, MODELS, OWN_THETA
 from attnviz.ui import charts, state
@@ -83,7 +83,7 @@ def masks(view: View) -> None:
     n = found.weights.shape[-1]
     st.markdown(f"## Layer {layer} under {len(offered)} masks{_mask_losses(offered, found.losses)}")
     st.caption(
-        f"The same model on the first {count(n, 'token')} of the text, one row of maps per mask. "
+        f"The same model on the {first_of(n, 'token')} of the text, one row of maps per mask. "
         + (f"Loss: mean over {count(n - 1, 'next-token prediction')}. " if n > 1 else "")
         + "Masked keys get no weight; the weights of the others sum to 1, and a query with all keys masked gets zeros. "
         "**Click a map to select its mask on all pages.**"
@@ -125,7 +125,7 @@ def family(view: View) -> None:
         return
     st.markdown(f"## Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
     trained = f" {TRAINING}" if _is_trained(view) else ""
-    st.caption(f"The first {count(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
+    st.caption(f"The {first_of(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
     for member in members:
         config, traced = models.config_of(member), models.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
         st.markdown(f"**{attention_name(config)}**: {_sharing(config, head)}")
@@ -144,8 +144,9 @@ def _sharing(config: ModelConfig, head: int) -> str:
     """Return a phrase on the KV head that `head` reads, and the heads it shares it with."""
     if config.attention == "mla":
         return (
-            f"each head has keys and values of its own, expanded from {config.kv_lora_rank} numbers per token; all "
-            f"heads share one RoPE key of {config.qk_rope_head_dim}"
+            "each head has keys and values of its own, expanded from "
+            f"{count(config.kv_lora_rank, 'number')} per token; all heads share one RoPE key of "
+            f"{config.qk_rope_head_dim}"
         )
     read = config.layer.kv_head_of
     others = [h for h in range(config.n_heads) if read[h] == read[head] and h != head]
@@ -231,7 +232,7 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
         else ""
     )
     st.caption(
-        f"Loss: mean over {count(len(ids) - 1, 'next-token prediction')} in the first {count(len(ids), 'token')} of "
+        f"Loss: mean over {count(len(ids) - 1, 'next-token prediction')} in the {first_of(len(ids), 'token')} of "
         f"the text; {view.origin}.{reference}{padding}"
     )
     actual = ids[query + 1] if query + 1 < len(ids) else None

@@ -10,7 +10,7 @@ from attnviz.compute import query_groups as compute_groups
 from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
-from attnviz.experiments.equalities import Comparison
+from attnviz.experiments.equalities import ABSORBED, Comparison
 from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.drawing import escaped
 from attnviz.figures.theme import kv_colour
@@ -226,6 +226,8 @@ def _equal(view: View) -> None:
         st.info(f"{soft_capped(view)} PyTorch's kernel has no such cap, so the numerical checks are skipped.")
         return
     found = compute_groups.equalities_of(view.settings, view.ids, layer)
+    if view.config.attention == "mla":  # the tab of MLA has the absorbed form
+        found = [each for each in found if each[0].claim != ABSORBED]
     copied = (
         " Where a formulation needs another number of KV heads, the layer's own are copied to each query head, or "
         "averaged into one." * (view.config.attention != "mla")
@@ -235,6 +237,8 @@ def _equal(view: View) -> None:
         f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}.{copied}\n\n"
         + _equalities(found)
     )
+    if view.config.attention == "mla":
+        st.caption("The absorbed form is compared in the tab “Multi-head latent attention”.")
 
 
 def _agreement(found: list[tuple[Comparison, Comparison]]) -> str:
@@ -311,11 +315,11 @@ def _before_after(view: View) -> None:
         return
     if not _comparable(view):
         return
-    n_kv_heads = c.n_kv_heads
+    n_kv_heads = compute_groups.merged_kv_heads(view.settings)
     if n_kv_heads == c.n_heads:
-        shares = "MLA's heads share a latent, not KV heads" if c.attention == "mla" else "Each query head has a KV head"
-        st.info(f"{shares}, so nothing is merged. Choose a model with fewer KV heads above.")
+        st.info("Each query head has a KV head, so nothing is merged. Choose a model with fewer KV heads above.")
         return
+    _beside_latent(view, n_kv_heads)
     found = compute_groups.maps_of(view.settings, view.ids, n_kv_heads, layer)
     n_tokens = found.weights.shape[-1]
     moved = dict(zip(found.names, found.moved[:, head], strict=True))
@@ -328,7 +332,7 @@ def _before_after(view: View) -> None:
         "too. The hue is that of the KV head after merging. Pointing at a cell or tapping it marks the same query and "
         "key in all of these models."
     )
-    read = c.layer.kv_head_of
+    read = analysis.kv_heads_read(c.n_heads, n_kv_heads)
     head_grid(
         found.weights,
         found.allowed[None].repeat(len(found.names), axis=0),
@@ -346,6 +350,18 @@ def _before_after(view: View) -> None:
     charts.show(group_quality.drift(drifts, view.labels[:n_tokens], n_kv_heads), "drift")
 
 
+def _beside_latent(view: View, n_kv_heads: int) -> None:
+    """Say for MLA that MHA's heads are merged here, and why into this many KV heads."""
+    if view.config.attention == "mla":
+        cached = compute_groups.numbers_cached(view.config)
+        head_dim = models.config_of(compute_groups.base_of(view.settings)).head_dim
+        st.markdown(
+            "MLA merges no heads: each expands its own keys and values from the latent. Merged here are MHA's, into "
+            f"{count(n_kv_heads, 'KV head')}, with a cache nearest in size to MLA's: "
+            f"2 · {n_kv_heads} · {head_dim} = {2 * n_kv_heads * head_dim} numbers per token and layer beside {cached}."
+        )
+
+
 def _similarity(view: View) -> None:
     layer, _ = view.layer_and_head
     state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
@@ -356,7 +372,9 @@ def _similarity(view: View) -> None:
     if c.n_heads > analysis.MAX_HEADS:
         st.info(f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
         return
-    found = compute_groups.grouping_of(view.settings, view.ids, layer, part, c.n_kv_heads)
+    n_kv_heads = compute_groups.merged_kv_heads(view.settings)
+    _beside_latent(view, n_kv_heads)
+    found = compute_groups.grouping_of(view.settings, view.ids, layer, part, n_kv_heads)
     drawing = group_quality.similarity(
         found.cosines, found.neighbours, found.best, found.lost, found.total, part, layer
     )
@@ -370,11 +388,13 @@ def _latent(view: View) -> None:
         return
     config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
     left, right = st.columns(2, gap="large")
-    drawn = view.config.attention != "mla" or state.alone()  # for MLA, the top of the page draws it
-    if drawn:
-        with left:
+    with left:
+        if view.config.attention != "mla" or state.alone():
             charts.show(latent.latent(config), "latent")
-    with right if drawn else left, st.container(key="latent-checks"):
+        else:  # the top of the page draws it, and the first tab has the other checks
+            found = [each for each in found if each[0].claim == ABSORBED]
+        charts.show(latent.absorbing(config, len(view.ids)), "absorbing")
+    with right, st.container(key="latent-checks"):
         st.markdown(f"## MLA, layer {layer}: {_agreement(found)}")
         st.caption(
             f"{_which_latent(view)}: {latent.shape(config)} (DeepSeek-V2, arXiv 2405.04434). Absorbed: W_UK is applied "
