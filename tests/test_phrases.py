@@ -1,6 +1,6 @@
 """Counts, lists and tokens in sentences."""
 
-from attnviz.phrases import count, in_quotes, listed
+from attnviz.phrases import count, first_of, in_quotes, listed, span
 
 
 def test_a_noun_is_singular_for_one_thing_only() -> None:
@@ -15,3 +15,8 @@ def test_letters_from_right_to_left_are_isolated_and_others_left_as_they_are() -
     """U+2068 begins and U+2069 ends an isolate (Unicode Annex 9): outside of it, order is that of the sentence."""
     assert [in_quotes(label) for label in ("·the", "好 1/3", "👩", "2")] == ["“·the”", "“好 1/3”", "“👩”", "“2”"]
     assert [in_quotes(label) for label in ("ل 2/2", "אב")] == ["“\u2068ل 2/2\u2069”", "“\u2068אב\u2069”"]
+
+
+def test_one_is_said_as_one() -> None:
+    assert span("0.2", "0.7") == "0.2 to 0.7" and span("0.7", "0.7") == "0.7"
+    assert first_of(1, "token") == "first token" and first_of(4, "token") == "first 4 tokens"

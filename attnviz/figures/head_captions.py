@@ -19,7 +19,7 @@ from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.phrases import meanings
-from attnviz.phrases import count, in_quotes, listed, span
+from attnviz.phrases import count, in_quotes, listed
 
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
@@ -150,8 +150,8 @@ def _path_alt(
     scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], query: int, key: int
 ) -> str:
     rows = (
-        f"Three rows of bars for query {query} “{labels[query]}”, one bar per key: {count(len(scores), 'score')}, "
-        f"{span(printed(scores.min()), printed(scores.max()))}, {_of_unmasked(int(allowed.sum()))}, and weights"
+        f"Three rows of bars for query {query} “{labels[query]}”, one bar per key: {count(len(scores), 'score')} "
+        f"{_ends(printed(scores.min()), printed(scores.max()))}, {_of_unmasked(int(allowed.sum()))}, and weights"
     )
     if not allowed.any():
         return f"{rows}, of which there are none."
@@ -159,6 +159,10 @@ def _path_alt(
     selected = "masked" if not allowed[key] else printed(weights[key])
     also = f"; key {key} “{labels[key]}”: {selected}" if key != best else ""
     return f"{rows}; the largest, {printed(weights[best])}, is on key {best} “{labels[best]}”{also}."
+
+
+def _ends(low: str, high: str) -> str:
+    return f"of {low}" if low == high else f"from {low} to {high}"
 
 
 def _of_unmasked(n: int) -> str:

@@ -211,12 +211,19 @@ def alt_text(shown: Shown, labels: Sequence[str], words: Sequence[str] = ()) -> 
     """Return the picture's alt text."""
     picture = shown.picture
     part = picture.numbers[np.isfinite(picture.numbers)] if picture.numbers.dtype.kind == "f" else picture.numbers
-    spread = f", from {number(float(part.min()))} to {number(float(part.max()))}" if part.size else ""
-    entry = number(float(picture.value.array[picture.index])) if picture.value.array is not None else ""
+    written = _truth if picture.numbers.dtype == np.bool_ else number
+    ends = [written(float(x)) for x in (part.min(), part.max())] if part.size else []
+    spread = "" if not ends else f", from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f", all {ends[0]}"
+    entry = written(float(picture.value.array[picture.index])) if picture.value.array is not None else ""
+    place = place_text(picture, labels, words)
     return (
-        f"{slice_text(shown.name, picture)} of shape {shape_text(picture.value.shape, picture.axes)}{spread}. "
-        f"{place_text(picture, labels, words)}: {entry}."
+        f"{slice_text(shown.name, picture)} of shape {shape_text(picture.value.shape, picture.axes)}"
+        f"{spread if picture.numbers.size > 1 else ''}. {place}{': ' * bool(place)}{entry}."
     )
+
+
+def _truth(x: float) -> str:
+    return "true" if x else "false"
 
 
 def _recomputed(how: Arithmetic) -> float:

@@ -91,7 +91,7 @@ def test_a_text_spans_one_step_less_than_it_has_tokens():
     assert seven.table["turns in this text"][0] == pytest.approx(6 / (2 * np.pi))
     assert equation_results(seven.formula) == pytest.approx([1, 6.28, 0.955])
     eight = rope.wavelengths(FREQUENCIES, n_tokens=8, context=None, theta=10000.0)
-    assert eight.title == "1 of 7 pairs complete a turn in this text"
+    assert eight.title == "1 of 7 pairs completes a turn in this text"
 
 
 def test_the_formulas_of_a_pair_are_its_frequency_wavelength_and_rotation():

@@ -65,7 +65,8 @@ def test_few_terms_are_all_written_out():
     assert captions.arithmetic_text(how) == "1 · 6 + 1 · 1 + 1 · 1 = 8"
     four = Arithmetic("linear", 7.5, 7.5, "x·w", ((1.0, 1.0), (1.0, 6.0), (1.0, 2.0), (1.0, -1.5)))
     assert captions.arithmetic_text(four, ("key", 5)) == (
-        "1 · 6 + 1 · 2 + 1 · (−1.5000) + 1 = 7.5000; the largest terms are those of keys 6, 7 and 8, and the other one is 1"
+        "1 · 6 + 1 · 2 + 1 · (−1.5000) + 1 = 7.5000; the largest terms are those of keys 6, 7 and 8, and the other "
+        "one is 1"
     )
 
 
@@ -135,5 +136,7 @@ def test_alt_texts_name_the_entry(walk):
     labels = [f"t{i}" for i in range(len(IDS))]
     for stop in walk.stops:
         for shown in stop.shown:
-            text = captions.alt_text(shown, labels)
-            assert captions.number(float(shown.picture.value.entries[shown.picture.index])) in text
+            text, entry = captions.alt_text(shown, labels), shown.picture.value.entries[shown.picture.index]
+            truth = shown.picture.numbers.dtype == bool
+            written = ("true" if entry else "false") if truth else captions.number(float(entry))
+            assert text.endswith(f"{written}.") and ". : " not in text and not re.search(r"from (\S+) to \1\.", text)

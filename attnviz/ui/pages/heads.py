@@ -16,7 +16,7 @@ from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.head_captions import MERGED, map_caption, path_caption
 from attnviz.figures.role_captions import DEFINITION, grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.theme import kv_colour
-from attnviz.phrases import count
+from attnviz.phrases import count, first_of
 from attnviz.session.settings import MAX_PINNED, NOBODY_CHOSE
 from attnviz.ui import charts, state
 from attnviz.ui.arriving import LayerProgress
@@ -79,7 +79,7 @@ def _maps() -> None:
 def top(view: View) -> None:
     """One sentence on the run and, outside a lesson, one on what to look at."""
     view = replace(view, padded=True)
-    padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
+    padding = f" The {first_of(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
     st.markdown(f"{headline(view)}{padding if view.n_padding else ''}")
     if view.n_split:
         state.control(

@@ -28,7 +28,7 @@ WHY = (
 )
 WHY_MLA = (
     "The keys and values of all earlier tokens stay in the KV cache while a text is generated. MLA caches one latent "
-    "per token in their place, from which all heads expand theirs."
+    "per token in their place, from which all heads expand theirs, and one RoPE key that they share."
 )
 TOO_LARGE = "This model is too large to run in the wrong order here."
 ROW_NAMES = {group_quality.FIRST: "first head"}  # short, beside a row of maps
