@@ -332,7 +332,8 @@ def shown_by_position(found: Found, labels: Sequence[str], relation: str, n_head
     clause = RELATIONS.get(relation, far).format(query=quoted(shortened(labels[found.query], LONGEST_TOKEN)))
     return (
         f"**Look at layer {found.layer}, head {found.head}**: of {count(n_heads, 'head')}, its map has the weight that "
-        f"stands out most. {_gives(found, labels)}, {clause}; from its position, {printed(found.share.chance)} is expected."
+        f"stands out most. {_gives(found, labels)}, {clause}; from its position, {printed(found.share.chance)} is "
+        "expected."
     )
 
 
