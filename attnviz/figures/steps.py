@@ -6,6 +6,7 @@ L layers, T tokens, V tokens of the vocabulary.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,7 +24,8 @@ from attnviz.phrases import count
 
 MAX_COLUMNS = 16  # tokens in a table with text in its cells
 CANDIDATES = 10
-LONGEST_NAME = 10  # characters in a cell of the lens: "<0xE5> 儿…"
+BYTE = re.compile("<0x([0-9A-F]{2})> (.)…")  # the name of a byte of a character
+_IN_WORDS = r" “\1 \2…” is byte \1, a part of \2 or of another character."
 KINDS = {"embedding": "E", "attention": "A", "feed-forward": "F", "last norm's bias": "b"}  # parts of a logit
 
 
@@ -64,11 +66,13 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
     n_rows = len(rows)
     best, top = read.best[:, columns], read.odds[:, columns].astype(float)
     names = [[after[t][i] for t, i in zip(columns, row, strict=True)] for row in best]
-    words = [[token_text(name, LONGEST_NAME) for name in row] for row in names]
+    words = [[token_text(name, 40) for name in row] for row in names]
+    cells = [[token_text(_in_a_cell(name), 8) for name in row] for row in names]
+    byte = next((name for row in names for name in row if BYTE.fullmatch(name)), "")
     figure = base_figure(90 + rows_height(n_rows, 30), showlegend=False, hovermode="closest")
     figure.add_heatmap(
         z=top.astype(np.float32), colorscale=TABLE, zmin=0, zmax=1, xgap=1, ygap=1, customdata=words,
-        text=words, texttemplate="%{text}", textfont={"size": 12, "color": TEXT}, showscale=False,
+        text=cells, texttemplate="%{text}", textfont={"size": 12, "color": TEXT}, showscale=False,
         hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
     )  # fmt: skip
     at = columns.index(query)
@@ -94,7 +98,7 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
         title=title,
         note="Logit lens: the last norm and the unembedding applied to the residual stream after each layer. A cell is "
         "the most probable next token there; the stronger its colour, the more probable. Only the last layer was "
-        "trained to be read this way.",
+        f"trained to be read this way.{BYTE.sub(_IN_WORDS, byte)}",
         alt=f"{title}. A table of {n_rows} rows and {count(len(columns), 'token')}; the last row is the model's own "
         f"prediction, for the selected token {quoted(after[query][final])}.",
         table={
@@ -105,6 +109,11 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
         },
         tall=True,
     )
+
+
+def _in_a_cell(name: str) -> str:
+    """Shorten the name of a byte, "<0xE5> 儿…", to "E5 儿…"."""
+    return BYTE.sub(r"\1 \2…", name)
 
 
 def lens_table(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], query: int) -> dict[str, list[str]]:

@@ -78,9 +78,10 @@ def test_a_byte_in_the_lens_is_named_by_what_it_completes_at_its_own_token():
     drawing = lens_map(read, after, ["a", "<0xE5>"], 1, 1)
     assert drawing.table["most probable next"] == ["<0xE5> 儿…", "<0xBA> 序…", "<0xBA>", "<0xBA> 序…"]
     assert lens_table(read, after, ["a", "<0xE5>"], 1)["1 <0xE5>"] == ["<0xBA> 序… 0.50", "<0xBA> 序… 0.50"]
-    assert [word.strip("\u2068\u2069") for row in drawing.chart.data[0]["customdata"] for word in row][
-        0
-    ] == "&lt;0xE5&gt; 儿…"
+    drawn = drawing.chart.data[0]
+    assert drawn["customdata"][0][0] == "\u2068&lt;0xE5&gt; 儿…\u2069" and drawn["text"][0][0] == "\u2068E5 儿…\u2069"
+    assert drawing.note.endswith("“E5 儿…” is byte E5, a part of 儿 or of another character.")
+    assert "byte" not in lens_map(read, [list("uv")] * 2, list("ab"), 1, 1).note
 
 
 TILES = {"from key": [0, 2, 4], "up to key": [1, 3, 4], "maximum": [-math.inf, 1.5, 2.5],

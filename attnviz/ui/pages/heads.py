@@ -264,11 +264,13 @@ def _map(view: View) -> Drawing:
     from attnviz.figures import heads
 
     look = _look(view)
-    return heads.head_map(
+    drawing = heads.head_map(
         view.trace, view.labels, look.layer, look.head,
         scale=look.scale, exclude_first=look.exclude_first, query=look.query, key=look.key,
         ground=st.context.theme.type,
     )  # fmt: skip
+    by_token = " Here each row and column is a token: nothing is merged." if view.merged else ""
+    return replace(drawing, note=f"{drawing.note}{by_token}")
 
 
 def _path(view: View) -> Drawing:
