@@ -17,6 +17,7 @@ from tokenizers.pre_tokenizers import Split
 
 # invisible characters in the categories of letters, symbols and marks: fillers, the joiner, variation selectors
 BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
+SURROGATE = re.compile("[\ud800-\udfff]")  # no character; a browser can send one
 RAW_BYTE = re.compile("[\udc80-\udcff]")  # as errors="surrogateescape" decodes a byte without its character
 PART = re.compile(r"(?P<character>.+) (?P<part>(?P<number>\d+)/\d+)", re.DOTALL)  # the label of one of several tokens
 N_EXAMPLES = 3  # of the characters that a byte can begin
@@ -39,7 +40,7 @@ def graphemes(text: str) -> list[str]:
     """Split a text into the characters that a reader sees: "é" of two code points, a flag of two, a family of seven."""
     if text.isascii():
         return list(text)
-    safe = RAW_BYTE.sub("\0", text)  # a control character, like a lone byte, joins no neighbour
+    safe = SURROGATE.sub("\0", text)  # a control character, which like these joins no neighbour
     return [text[start:stop] for _, (start, stop) in _CLUSTERS.pre_tokenize_str(safe)]
 
 

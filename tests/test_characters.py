@@ -35,7 +35,8 @@ def single_bytes(text: str) -> list[bytes]:
         ("", []), ("abc", list("abc")), ("e\u0301a", ["e\u0301", "a"]), (FAMILY + FLAG, [FAMILY, FLAG]),
         ("床前", ["床", "前"]),
         (FLAG + "🇫🇷", [FLAG, "🇫🇷"]), ("\r\n", ["\r", "\n"]), ("é\r\n", ["é", "\r", "\n"]), ("กำ", ["กำ"]),
-        ("\udce5\u0301a", ["\udce5", "\u0301", "a"]), ("\u202eab", ["\u202e", "a", "b"]), ("👍🏽", ["👍🏽"]),
+        ("\udce5\u0301a", ["\udce5", "\u0301", "a"]), ("\u202eab", ["\u202e", "a", "b"]),
+        ("é\ud800\u0301床", ["é", "\ud800", "\u0301", "床"]), ("👍🏽", ["👍🏽"]),
     ],
 )  # fmt: skip
 def test_characters_are_grapheme_clusters(text, expected):
