@@ -233,7 +233,8 @@ def bounded(view: View) -> tuple[Bounded, ...]:
 
 @models.cached_by_model(maxsize=16)
 def _bounded(settings: Settings, ids: tuple[int, ...], limit: int, n_sinks: int) -> tuple[Bounded, ...]:
-    return comparisons.bounded(models.model_of(settings), ids, limit, n_sinks)
+    on_read = queue.counted(comparisons.bounded_reads(len(ids), limit))
+    return comparisons.bounded(models.model_of(settings), ids, limit, n_sinks, on_read)
 
 
 def quantised(view: View) -> tuple[Quantised, ...]:
@@ -244,7 +245,7 @@ def quantised(view: View) -> tuple[Quantised, ...]:
 
 @models.cached_by_model(maxsize=16)
 def _quantised(settings: Settings, ids: tuple[int, ...]) -> tuple[Quantised, ...]:
-    return comparisons.quantised(models.model_of(settings), ids)
+    return comparisons.quantised(models.model_of(settings), ids, queue.counted(3 * (len(ids) - 1)))
 
 
 def shared(view: View) -> Shared:

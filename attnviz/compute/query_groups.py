@@ -17,6 +17,7 @@ from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
+from attnviz.cost.variants import with_heads
 from attnviz.experiments.conversion import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.experiments.equalities import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED, Member
@@ -61,7 +62,13 @@ def base_of(settings: Settings) -> Settings:
 
 
 def compared(settings: Settings) -> list[ModelConfig]:
-    """Return the models with KV heads, starting with MHA, and MLA if it is selected."""
+    """Return the models with KV heads, starting with MHA, and MLA if it is selected.
+
+    For an opened model, they are its own configuration with other numbers of KV heads, which can only be counted.
+    """
+    if settings.opened:
+        own = models.config_of(settings)
+        return [with_heads(own, n) for n in divisors(own.n_heads)]
     configs, selected = map(models.config_of, variants(settings)), models.config_of(settings)
     return [c for c in configs if c.attention != "mla"] + ([selected] if selected.attention == "mla" else [])
 

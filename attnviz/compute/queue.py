@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,32 @@ def _ignore_wait(n_ahead: int) -> None:
 
 
 ON_WAIT: ContextVar[WaitCallback] = ContextVar("on_wait", default=_ignore_wait)  # shows the wait on the page that runs
+
+
+ProgressCallback = Callable[[float], object]  # called with the share of a computation that is done
+
+
+def _ignore_progress(done: float) -> None:
+    pass
+
+
+# Shows how far a computation of seconds is.
+ON_PROGRESS: ContextVar[ProgressCallback] = ContextVar("on_progress", default=_ignore_progress)
+
+
+def counted(n: int) -> Callable[[], None]:
+    """Return a function to call after each of n steps, which reports the share done to `ON_PROGRESS`.
+
+    It raises Interrupted if the session has requested a rerun: the result is then not cached.
+    """
+    report, steps = ON_PROGRESS.get(), itertools.count(1)
+
+    def step() -> None:
+        report(next(steps) / n)
+        if rerun_requested():
+            raise Interrupted
+
+    return step
 
 
 class Interrupted(Exception):

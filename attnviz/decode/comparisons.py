@@ -184,8 +184,13 @@ class Quantised(NamedTuple):
         return mean(self.losses)
 
 
-def bounded(model: Transformer, ids: Sequence[int], limit: int, n_sinks: int) -> tuple[Bounded, ...]:
-    """Run a text through four caches. ValueError if the model has a sliding window or length-dependent RoPE."""
+def bounded(
+    model: Transformer, ids: Sequence[int], limit: int, n_sinks: int, on_read: Callable[[], object] = lambda: None
+) -> tuple[Bounded, ...]:
+    """Run a text through four caches. ValueError if the model has a sliding window or length-dependent RoPE.
+
+    on_read: called after each token that was read, `bounded_reads` times in all.
+    """
     n_sinks = min(n_sinks, limit - 1)
     caches: dict[str, list] = {
         "all tokens": model.new_cache(),
@@ -193,22 +198,38 @@ def bounded(model: Transformer, ids: Sequence[int], limit: int, n_sinks: int) ->
         "slide": sliding_cache(model, limit),
         f"slide, first {n_sinks} kept": sliding_cache(model, limit, n_sinks),
     }
-    return tuple(_read_with(name, model, ids, cache) for name, cache in caches.items())
+    return tuple(_read_with(name, model, ids, cache, on_read) for name, cache in caches.items())
 
 
-def _read_with(name: str, model: Transformer, ids: Sequence[int], cache: list) -> Bounded:
-    found = losses(model, ids, cache)
+def bounded_reads(n_tokens: int, limit: int) -> int:
+    """Return how many tokens `bounded` reads: all but the last with three caches, `limit` at most with the fourth."""
+    return 3 * (n_tokens - 1) + min(limit, n_tokens - 1)
+
+
+def _read_with(
+    name: str, model: Transformer, ids: Sequence[int], cache: list, on_read: Callable[[], object]
+) -> Bounded:
+    found = losses(model, ids, cache, on_read)
     layer = cache[0]
     held = layer.positions if isinstance(layer, SlidingCache) else range(len(layer))
     return Bounded(name, tuple(found), tuple(sorted(held)), sum(each.nbytes for each in cache))
 
 
-def quantised(model: Transformer, ids: Sequence[int]) -> tuple[Quantised, ...]:
-    """Read a text token by token with keys and values in float32, int8 and int4; its last token is only predicted."""
+def quantised(
+    model: Transformer, ids: Sequence[int], on_read: Callable[[], object] = lambda: None
+) -> tuple[Quantised, ...]:
+    """Read a text token by token with keys and values in float32, int8 and int4; its last token is only predicted.
+
+    on_read: called after each token that was read, 3 (T - 1) times in all.
+    """
     targets = torch.tensor(ids[1:])
 
     def run(cache: list) -> Tensor:
-        return torch.cat([read(model, [i], cache) for i in ids[:-1]])  # (T - 1, V): token by token, as one decodes
+        logits = []
+        for i in ids[:-1]:  # token by token, as one decodes
+            logits.append(read(model, [i], cache))
+            on_read()
+        return torch.cat(logits)  # (T - 1, V)
 
     exact, found = None, []
     for name, cache in (

@@ -84,8 +84,13 @@ def read(model: Transformer, ids: Sequence[int], cache: list, record: Callable[.
     return logits[0] if len(logits) == 1 else torch.cat(logits)
 
 
-def losses(model: Transformer, ids: Sequence[int], cache: list) -> list[float]:
-    """Run a text token by token and return −log p of each token after the first, in nats, until a cache is full."""
+def losses(
+    model: Transformer, ids: Sequence[int], cache: list, on_read: Callable[[], object] = lambda: None
+) -> list[float]:
+    """Run a text token by token and return −log p of each token after the first, in nats, until a cache is full.
+
+    on_read: called after each token that was read.
+    """
     found: list[float] = []
     ids = checked_ids(model, ids)
     for now, then in zip(ids, ids[1:], strict=False):
@@ -93,6 +98,7 @@ def losses(model: Transformer, ids: Sequence[int], cache: list) -> list[float]:
             found.append(-float(read(model, [now], cache)[-1].log_softmax(-1)[then]))
         except CacheFull:
             break
+        on_read()
     return found
 
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from attnviz.equations import Equation, Expression, Value, aligned, function, number_text, total
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.groups import share_text
+from attnviz.figures.numbers import significant
 from attnviz.figures.phrases import meanings
 from attnviz.figures.rope import subscript
 from attnviz.figures.theme import BROWN, DIVERGING, FAINT, MASKED, NEUTRAL, PETROL, base_figure, kv_colour, kv_scale
@@ -160,15 +162,16 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     equation = _bound(bound, here, head_dim, unrotated)
     lowest, share = int(limit.argmin()), size / np.maximum(limit, np.finfo(float).tiny)
-    title = f"|score| is at most {share.max():.0%} of its bound up to distance {len(scores) - 1}"
+    title = f"|score| is at most {share_text(float(share.max()))} of its bound up to distance {len(scores) - 1}"
     return Drawing(
         figure,
         title=title,
-        note=f"The RoFormer paper's bound is {limit[0]:.3g} at distance 0 and lowest, {limit[lowest]:.3g}, at distance "
-        f"{lowest}. The bound limits |score|, but |score| need not decrease with distance.",
+        note=f"The RoFormer paper's bound is {significant(limit[0])} at distance 0 and lowest, "
+        f"{significant(limit[lowest])}, at distance {lowest}. The bound limits |score|, but |score| need "
+        "not decrease with distance.",
         more="The paper (arXiv 2104.09864, section 3.4.3) bounds |score| at each distance by how much neighbouring "
         "pairs differ and by |S\\_j|, the lengths of the sums of the first j rotations.",
-        alt=f"{title}. On average |score| is {share.mean():.0%} of the bound.",
+        alt=f"{title}. On average |score| is {share_text(float(share.mean()))} of the bound.",
         table={"distance": distances.tolist(), "|score|": size.tolist(), "bound": limit.tolist()},
         formula=equation.tex_lines(),
         legend=meanings(equation),

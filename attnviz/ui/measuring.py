@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import streamlit as st
 
+from attnviz.compute import queue
 from attnviz.figures.drawing import Drawing
 from attnviz.phrases import count
 from attnviz.ui import charts
 
 CHART_INTERVAL = 1  # second between two redraws of the chart
+FIRST_BAR, BAR_INTERVAL = 0.5, 0.3  # seconds before a progress bar is shown, and between two of its states
 ONE_STOP = (  # Streamlit's own would lose the results; the element keeps the style in its place, where it is cleared
     '<i></i><style>[data-testid="stStatusWidget"] { display: none; }</style>'
 )
@@ -61,6 +64,27 @@ class MeasurementProgress:
             with self.chart.container():
                 charts.picture(self.draw(found), f"so-far-{found.n_measured}")
             self._drawn, self._drawn_at = found.n_measured, now
+
+
+@contextmanager
+def progress(label: str) -> Iterator[None]:
+    """Show the share done of a computation that reports it (`queue.ON_PROGRESS`), and the time left."""
+    place, began, drawn_at = st.empty(), time.perf_counter(), -math.inf
+
+    def report(done: float) -> None:
+        nonlocal drawn_at
+        now = time.perf_counter()
+        if now < max(began + FIRST_BAR, drawn_at + BAR_INTERVAL):
+            return
+        drawn_at, left = now, count(_rounded_up((now - began) * (1 - done) / done), "second")
+        place.progress(done, f"{label}: {done:.0%} done, about {left} left …")
+
+    token = queue.ON_PROGRESS.set(report)
+    try:
+        yield
+    finally:
+        queue.ON_PROGRESS.reset(token)
+    place.empty()
 
 
 def stop_button(label: str, stop: Callable[[], None]) -> None:

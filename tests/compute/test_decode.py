@@ -401,3 +401,23 @@ def test_an_id_that_the_tokenizer_does_not_know_is_written_by_its_number() -> No
     unknown = view().config.vocab_size + 5
     assert compute.text_of(view(), [unknown]) == f"token {unknown}"
     assert vocabulary(view().settings).after([unknown])[unknown] == f"token {unknown}"
+
+
+@pytest.mark.parametrize("limit", [16, 96])
+def test_reading_with_limited_caches_reports_the_share_done_and_ends_for_a_change(monkeypatch, limit) -> None:
+    monkeypatch.setattr(compute, "N_READ", 41)
+    done: list[float] = []
+    compute._bounded.cache_clear()
+    compute._quantised.cache_clear()
+    token = queue.ON_PROGRESS.set(done.append)
+    for run, n in ((compute.bounded, 3 * 40 + min(limit, 40)), (compute.quantised, 3 * 40)):
+        done.clear()
+        monkeypatch.setattr(queue, "rerun_requested", lambda: len(done) == 7)
+        with pytest.raises(queue.Interrupted):
+            run(view(bound=limit))
+        assert len(done) == 7
+        done.clear()
+        monkeypatch.setattr(queue, "rerun_requested", lambda: False)
+        run(view(bound=limit))  # what was ended is not cached
+        assert done == pytest.approx([i / n for i in range(1, n + 1)])
+    queue.ON_PROGRESS.reset(token)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attnviz.compute import heads, models
+from attnviz.compute import heads, models, query_groups
 from attnviz.compute import opening as compute
 from attnviz.compute.view import View
 from attnviz.session import opening
@@ -224,3 +224,14 @@ def test_what_is_on_a_servers_disk_is_not_told(tmp_path, monkeypatch):
     monkeypatch.setenv(opening.ALLOWED, str(tmp_path / "secrt"))
     said = View(Settings(model=str(tmp_path / "secrt"))).model_problem
     assert said == f"There is no folder {tmp_path / 'secrt'} with a config.json."
+
+
+def test_an_opened_models_decode_step_is_compared_with_other_numbers_of_kv_heads(tmp_path):
+    """Only counted: no other model was trained like it."""
+    config = LlamaConfig(vocab_size=302, hidden_size=20, intermediate_size=8, num_hidden_layers=1, head_dim=4,
+                         num_attention_heads=10, num_key_value_heads=5)  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    byte_level(tmp_path)
+    settings = Settings(model=str(tmp_path))
+    assert [c.n_kv_heads for c in query_groups.compared(settings)] == [10, 5, 2, 1]
+    assert query_groups.compared(settings)[1] == models.config_of(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ import streamlit as st
 
 from attnviz.characters import readable
 from attnviz.compute import decode as compute
+from attnviz.compute import queue
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
 from attnviz.config import SHIPPED
@@ -20,11 +22,13 @@ from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts as part_figures
 from attnviz.figures.acceptance import acceptance
 from attnviz.figures.drawing import escaped, quoted
+from attnviz.phrases import count
 from attnviz.session import branches
 from attnviz.session.branches import Branch
 from attnviz.ui import charts, state
 from attnviz.ui.components.decode_player import Place, Text, decode_player
 from attnviz.ui.headline import sharing
+from attnviz.ui.measuring import progress
 
 # Session keys
 BRANCHES = "decode branches"  # {text: earlier continuations, the newest last}
@@ -297,8 +301,15 @@ def _bounded(view: View) -> None:
     if view.config.sliding_window is not None:
         st.info("This model runs with a sliding window. Set the window to 0 to see the effect of a bounded cache.")
         return
-    with st.spinner("Reading the text with each cache, token by token …"):
-        found, stored = compute.bounded(view), compute.quantised(view)
+    with suppress(queue.Interrupted):  # by a change, whose run draws the tab
+        _limited(view)
+
+
+def _limited(view: View) -> None:
+    with progress("Reading the text with four caches, token by token"):
+        found = compute.bounded(view)
+    with progress("Reading it with keys and values in three precisions"):
+        stored = compute.quantised(view)
     _, own = compute.running_text(view)
     left, right = st.columns(2, gap="large")
     with left:
@@ -312,7 +323,8 @@ def _paged(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(st.slider, "Continuations of the text", "n_texts", width=260)
         state.control(st.slider, "Tokens per block", "block_size", width=260)
-    found = compute.shared(view)
+    with st.spinner(f"Writing {count(view.settings.n_texts, 'continuation')} …"):
+        found = compute.shared(view)
     left, right = st.columns([3, 2], gap="large")
     with left:
         charts.show(part_figures.blocks(found), "blocks")
@@ -338,11 +350,13 @@ def _speculate(view: View) -> None:
             "model can only use n-grams of the text."
         )
         view = view.but(drafter="n-grams")
-    found = compute.speculated(view)
+    with st.spinner("Writing tokens with the drafter and without …"):
+        found = compute.speculated(view)
+        seconds = compute.speculation_seconds(view) if found.n_proposed else ()
     if not found.n_proposed:
         st.info(part_figures.no_proposal(found))
         return
-    charts.show(part_figures.rounds(found, compute.speculation_seconds(view), view.settings.drafter), "rounds")
+    charts.show(part_figures.rounds(found, seconds, view.settings.drafter), "rounds")
     _measure_again()
     st.markdown(part_figures.passes_text(found, partial(compute.text_of, view)))
     st.caption(part_figures.PASSES_LEGEND)

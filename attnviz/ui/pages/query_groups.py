@@ -173,7 +173,7 @@ def maps(view: View) -> None:
     """Maps of one layer, each in the hue of the KV head that its head reads."""
     layer, head = view.layer_and_head
     st.markdown(f"## Layer {layer}: {_maps_finding(view)}")
-    st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. {view.origin.capitalize()}.")
+    st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. Weights: {view.origin}.")
     if view.config.n_layers > 1:
         state.control(
             st.segmented_control,
@@ -252,6 +252,9 @@ def _agreement(found: list[tuple[Comparison, Comparison]]) -> str:
 
 def _work(view: View) -> None:
     charts.show(groups_work.work(compute_groups.compared(view.settings), view.config, len(view.ids)), "work")
+    if view.settings.opened:
+        st.caption(f"{escaped(view.settings.model_name)} was trained as {attention_name(view.config)}; what the others "
+                   "would take is counted by formula.")  # fmt: skip
 
 
 def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
