@@ -218,7 +218,9 @@ def test_no_model_of_ones_own_is_built_beyond_the_bound(settings):
 @pytest.mark.parametrize("text", ["a b " * 5000, "\ud800" * 10**6])  # within the characters that are read, and beyond
 def test_the_largest_trace_is_as_large_as_was_reckoned_before(text):
     view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, attention="mla", d_model=192))
-    assert len(view.ids) == len(view.labels) == models.max_tokens(view.config)
+    most = models.max_tokens(view.config)
+    whole = most - most % 3 if "\ud800" in text else most  # U+FFFD, which is in its place, is three tokens
+    assert len(view.ids) == len(view.labels) == whole
     assert view.trace.nbytes == trace_bytes(view.config, len(view.ids))
     assert 0.95 * models.MAX_TRACE_BYTES < view.trace.nbytes <= models.MAX_TRACE_BYTES
 
