@@ -48,6 +48,21 @@ class Checked:
     def passed(self) -> bool:
         return not isinstance(self.found, str) and same(self.found, self.right, self.case.tolerance)
 
+    @property
+    def tells(self) -> bool:
+        """Check whether more than single numbers are wrong, which can be equal by chance: bytes, a length."""
+        if isinstance(self.found, str) or len(self.found) != len(self.right):
+            return False
+        both = zip(self.found, self.right, strict=True)
+        return any(f.ndim and not same([f], [r], self.case.tolerance) for f, r in both)
+
+    def changed_by(self, names: Names) -> bool:
+        """Check whether a version's outputs are not the right ones."""
+        try:
+            return not same(self.case.run(names), self.right, self.case.tolerance)
+        except Exception:  # noqa: BLE001, the mistake may raise anything
+            return True
+
     def against(self, names: Names, exact: bool = True) -> str:
         """Compare a version with what was found: MATCH, MISMATCH, or NEUTRAL if the case does not tell.
 
@@ -127,7 +142,15 @@ def _one(task: Task, checks: Sequence[Checked]) -> Diagnosis | None:
 def _two(task: Task, checks: Sequence[Checked]) -> Diagnosis | None:
     """Name two mistakes if one pair of them explains the outputs; if several do, none is named."""
     quick = sorted(checks, key=lambda check: (check.passed, len(check.case.steps)))  # most pairs fail the first one
-    for known in (known_pairs(task), known_pairs_with_the_page(task)):
+    changes = {id(mistaken): [check.changed_by(task.build(**mistaken.options)) for check in quick]
+               for mistaken in task.mistaken}  # fmt: skip
+
+    def possible(one: Mistaken, other: Mistaken) -> bool:
+        """Check that a check failed if, and only if, one of two mistakes changes its outputs; both can cancel out."""
+        both = zip(quick, changes[id(one)], changes[id(other)], strict=True)
+        return all((a and b) or check.passed != (a or b) for check, a, b in both)
+
+    for known in (known_pairs(task, possible), known_pairs_with_the_page(task)):
         pairs = {tuple(each.explanation for each in pair): pair for pair, names in known if _explains(names, quick)}
         if pairs:
             break
@@ -140,32 +163,26 @@ def _two(task: Task, checks: Sequence[Checked]) -> Diagnosis | None:
 
 
 def _by_check(task: Task, checks: Sequence[Checked]) -> Diagnosis | None:
-    """Name the mistakes that explain some of the failed checks, each the only known one that does."""
-    failed = [check for check in checks if not check.passed]
-    explained: dict[str, tuple[Mistaken, list[str]]] = {}
-    known = [(mistaken, [check.against(names) for check in checks]) for mistaken, names in known_mistakes(task)]
-    for i, check in enumerate(checks):
-        fits = [(mistaken, results) for mistaken, results in known if results[i] == MATCH]
-        fits = [each for each in fits if each[0] in task.mistaken] or fits
-        fits = [
-            each
-            for each in fits
-            if not any(check.passed and result == MISMATCH for check, result in zip(checks, each[1], strict=True))
-        ] or fits
-        if len({mistaken.explanation for mistaken, _ in fits}) == 1:
-            mistaken, explanation = fits[0][0], fits[0][0].explanation
-            explained.setdefault(explanation, (mistaken, []))[1].append(check.case.label)
-    if not explained:
+    """Name the mistakes that explain some of the failed checks: none that would change a check that passes, and none
+    that equals a single check, which another mistake can do by chance."""
+    explained: dict[str, tuple[Mistaken, set[int]]] = {}
+    for mistaken, names in known_mistakes(task):
+        results = [check.against(names) for check in checks]
+        matching = {i for i, result in enumerate(results) if result == MATCH and checks[i].tells}
+        contradicted = any(check.passed and result == MISMATCH for check, result in zip(checks, results, strict=True))
+        if len(matching) >= 2 and not contradicted:
+            of_the_same = explained.setdefault(mistaken.mistake or mistaken.explanation, (mistaken, set()))[1]
+            of_the_same |= matching
+    alone = [
+        (mistaken, sorted(which)) for mistaken, which in explained.values()
+        if not any(which & others for other, others in explained.values() if other is not mistaken)
+    ]  # fmt: skip
+    if not alone:
         return None
-    parts = [
-        f"in {_checks(labels, failed)} it equals ours {explanation}" for explanation, (_, labels) in explained.items()
-    ]
-    return Diagnosis(f"Your output has no known mistake in all failed checks, but {listed(parts)}.",
-                     tuple(mistaken for mistaken, _ in explained.values()), whole=False)  # fmt: skip
-
-
-def _checks(labels: list[str], failed: Sequence[Checked]) -> str:
-    return f"{len(labels)} of {len(failed)} ({listed(f'“{label}”' for label in labels)})"
+    failed = sum(not check.passed for check in checks)
+    parts = [f"{mistaken.explanation}, in {len(which)} of the {failed} failed checks: "
+             f"{listed(f'“{checks[i].case.label}”' for i in which)}" for mistaken, which in alone]  # fmt: skip
+    return Diagnosis(f"Your output equals ours {'; and '.join(parts)}.", tuple(each for each, _ in alone), whole=False)
 
 
 def failing_argument(cases: Sequence[Case], passed: Sequence[bool]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
 
 from attnviz.mistakes import Version, all_mistakes
 from attnviz.practice.task import Mistaken, Names, Task
 
 Known = tuple[Mistaken, Names]
+Possible = Callable[[Mistaken, Mistaken], bool]
 
 
 def known_mistakes(task: Task) -> Iterator[Known]:
@@ -19,11 +20,11 @@ def known_mistakes(task: Task) -> Iterator[Known]:
         yield mistaken, changed.right
 
 
-def known_pairs(task: Task) -> Iterator[tuple[tuple[Mistaken, Mistaken], Names]]:
-    """Yield versions with two of the task's own mistakes."""
+def known_pairs(task: Task, possible: Possible) -> Iterator[tuple[tuple[Mistaken, Mistaken], Names]]:
+    """Yield versions with two of the task's own mistakes, of the possible pairs."""
     for one, other in combinations(task.mistaken, 2):
         apart = one.explanation != other.explanation and not one.options.keys() & other.options.keys()
-        if apart and "shared" not in {*one.options, *other.options}:  # whose outputs depend on the cases before
+        if apart and "shared" not in {*one.options, *other.options} and possible(one, other):  # shared: by all cases
             yield (one, other), task.build(**one.options, **other.options)
 
 

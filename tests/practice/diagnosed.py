@@ -274,8 +274,7 @@ MISTAKEN = {
 
 # Dropout that eval() does not switch off: something is random.
 RANDOM = {
-    "attention": (ATTENTION_FUSED, "attn_mask=mask)", "attn_mask=mask, dropout_p=0.1)", "is_causal=True)",
-                  "is_causal=True, dropout_p=0.1)"),
+    "attention": (ATTENTION_FUSED, "attn_mask=mask)", "attn_mask=mask, dropout_p=0.1)"),
     "mha": (MHA_LIST, "torch.nan_to_num(w)", "torch.nn.functional.dropout(torch.nan_to_num(w), 0.1)"),
     "gqa": (GQA, "attn_mask=mask)", "attn_mask=mask, dropout_p=0.1)"),
     "block": (BLOCK, "self.ffn(self.ffn_norm(x))", "F.dropout(self.ffn(self.ffn_norm(x)), 0.1)"),

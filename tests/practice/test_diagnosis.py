@@ -12,7 +12,7 @@ from attnviz.practice.judge import _check
 from attnviz.practice.known import known_mistakes
 from attnviz.practice.task import Case
 from attnviz.practice.tasks import TASKS
-from tests.practice.answers import ANSWERS, ATTENTION_DOUBLE, GQA
+from tests.practice.answers import ANSWERS, ATTENTION_DOUBLE, CACHE, GQA, RMS, ROPE
 from tests.practice.diagnosed import MISTAKEN, PAIRS, RANDOM
 from tests.practice.other_answers import OTHER_ANSWERS
 
@@ -154,14 +154,33 @@ def test_two_mistakes_at_once_are_both_named(name, one, other, source, edits):
 
 
 def test_a_known_mistake_in_some_checks_is_named_with_these_checks():
-    """The other failed checks have an unknown mistake: scores of a mask of four dimensions are 1 % too small."""
-    source = edited(GQA, "        if mask is None:\n", "        if mask is not None and mask.ndim == 4:\n"
-                    "            q = 0.99 * q\n        if mask is None:\n",
-                    "dtype=torch.bool).tril()", "dtype=torch.bool)")  # fmt: skip
-    found = diagnosed("gqa", source)
-    assert found and not found.whole and [each.mistake for each in found.mistaken] == ["mask_never_used"]
-    assert "equals ours without a causal mask if mask is None" in found.sentence
+    """The other failed checks have an unknown mistake: scores with a mask of four dimensions are 1 % too small."""
+    small = ("        if mask is None:\n", "        if mask is not None and mask.ndim == 4:\n            q = 0.99 * q\n"
+             "        if mask is None:\n")  # fmt: skip
+    found = diagnosed("gqa", edited(GQA, *small, "dtype=torch.bool).tril()", "dtype=torch.bool)"))
+    assert found and not found.whole and found.mistakes == ("mask_never_used",)
+    assert "without a causal mask if mask is None, in 6 of the 9 failed checks: " in found.sentence
     assert "“K = 1: MQA”" in found.sentence and "(B, H, T, T)" not in found.sentence
+    assert diagnosed("gqa", edited(GQA, *small)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "right", "wrong"),
+    [
+        # 4,099 is 4,100 in float16, so one check equals that of positions that start at 1
+        ("rope", ROPE, "positions[:, None]", "positions.half()[:, None]"),
+        # near −1,000 a masked score of −100 gets the same weights as one of 0
+        ("attention", ATTENTION_DOUBLE, 'float("-inf")).softmax(-1)',
+         "-100.0).softmax(-1) * mask.any(-1, keepdim=True)"),
+        # eps² is as small as what the largest of eps and the root makes of small x
+        ("rms-norm", RMS, "+ eps)", "+ eps ** 2)"),
+        # as many bytes as without the batch, in one check
+        ("cache", CACHE, "for t in self.k + self.v)", "for t in self.k[-1:] + self.v[-1:])"),
+        ("cache", CACHE, "rope(k, at, theta)", "k"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_not_named_that_equals_one_check_by_chance(name, source, right, wrong):
+    assert diagnosed(name, edited(source, right, wrong)) is None
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -50,7 +50,8 @@ def _attention_cases(seed: int) -> list[Case]:
 
     return [
         case("mask = None: causal", 0, T, T),
-        case("mask (T, S), more keys than queries", 3, T, S, mask=random_mask(seed + 50, T, S)),
+        case("mask (T, S), more keys than queries, twice the same", 3, T, S, mask=random_mask(seed + 50, T, S),
+             twice=True),
         case("mask (B, 1, T, S)", 6, T, S, mask=random_mask(seed + 51, B, 1, T, S)),
         case("mask (1, H, T, S)", 9, T, S, mask=random_mask(seed + 52, 1, H, T, S)),
         case("mask (B, 1, 1, S): padding", 12, T, S, mask=padding_mask(B, S)[:, None, None]),
@@ -60,7 +61,7 @@ def _attention_cases(seed: int) -> list[Case]:
         case("T = 1", 21, 1, 1),
         function_case("scores near 1,000 and −1,000", "attention", *far_scores(seed + 24, (B, H), T, T, D),
                       drawn(seed + 26, B, H, T, D), tolerance=FAR_TOLERANCE),
-        case("twice the same: the same output", 27, T, T, twice=True),
+        case("mask = None, twice the same", 27, T, T, twice=True),
     ]  # fmt: skip
 
 
