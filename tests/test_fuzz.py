@@ -25,6 +25,7 @@ from attnviz.session.settings import (
     MAX_ADDRESS,
     MAX_CHARACTERS,
     MODELS,
+    NOT_CHOSEN,
     OWN_THETA,
     Choice,
     Flag,
@@ -96,7 +97,8 @@ def test_a_hostile_word_for_every_setting_gives_settings_in_range_and_sentences(
 
 def assert_in_range_and_sentences(link: dict[str, str]) -> Settings:
     found, notices = Settings.from_link(link)
-    others = KINDS if found.theta != OWN_THETA else KINDS.keys() - {"theta"}  # it is no base, but the model's own
+    unset = {"theta": OWN_THETA, "layer": NOT_CHOSEN, "head": NOT_CHOSEN}  # the model's own base; what nobody chose
+    others = [name for name in KINDS if getattr(found, name) != unset.get(name)]
     assert [name for name in others if not in_range(KINDS[name], getattr(found, name))] == []
     assert found.n_heads % found.n_kv_heads == 0 and found.d_model % (2 * found.n_heads) == 0
     assert found.head_dim % 2 == found.qk_rope_head_dim % 2 == 0 and found.qk_rope_head_dim > 0

@@ -210,7 +210,7 @@ def what_was_typed_is_in_force_on_the_page_that_is_opened_next(page: Page) -> No
     expect(page.get_by_role("heading", level=1)).to_have_text("Query grouping")
     settle(page)
     expect(the_text(page)).to_have_value("one two three")
-    assert in_address(page) == {"text": ["one two three"], "window": ["9"]}
+    assert in_address(page) == {"text": ["one two three"], "window": ["9"], "selection": ["auto"]}
 
 
 def back_and_forward_restore_the_page_and_its_settings(page: Page) -> None:
@@ -223,7 +223,8 @@ def back_and_forward_restore_the_page_and_its_settings(page: Page) -> None:
     to_page(page, "Query grouping").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Query grouping")
     settle(page)
-    text, model, head = {"text": ["one two"]}, {"model": ["mqa"]}, {"layer": ["2"], "head": ["5"]}
+    text, model = {"text": ["one two"], "selection": ["auto"]}, {"model": ["mqa"]}
+    head = {"layer": ["2"], "head": ["5"]}
     for steps, name, said in (
         (-1, "Heads", text | model | head),
         (-1, "Heads", text | model),

@@ -113,7 +113,7 @@ def settings_heads_pages_and_charts_work(page: Page) -> None:
     page.get_by_role("gridcell", name="Layer 2, head 5,").click()
     expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
     settle(page)
-    asked = {"window": ["9"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
+    asked = {"window": ["9"], "model": ["mqa"], "selection": ["auto"], "layer": ["2"], "head": ["5"]}
     assert in_address(page) == asked
     to_page(page, "RoPE").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
