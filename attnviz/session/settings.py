@@ -17,7 +17,7 @@ from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
 from attnviz.session import opening
 from attnviz.session.elements import ELEMENTS
-from attnviz.session.mistakes import MISTAKES
+from attnviz.session.mistakes import CODES, MISTAKES, with_id
 from attnviz.session.opening import MAX_HEADS, MAX_LAYERS
 from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
@@ -230,7 +230,7 @@ class Settings:
     proposed: int = _setting(4, Number(1, 8))  # tokens that the drafter proposes at a time
     # mistakes
     mistake: str = _setting("mask_after_softmax", Choice(MISTAKES))
-    hunt: bool = _setting(False, Flag())  # the mistaken line is to be found: titles and repairs are hidden until then
+    hunt: str = _setting("auto", Choice(("auto", "1", "0")))  # find the mistaken line before title and repair are shown
     version: str = _setting("", Choice(("", "right", "mistaken")))  # walked on Step by step; "": no mistake is offered
     # cost
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
@@ -318,6 +318,11 @@ class Settings:
         return (layer if self.layer < 0 else self.layer), (head if self.head < 0 else self.head)
 
     @property
+    def hunts(self) -> bool:
+        """True if the mistaken line is to be found first."""
+        return self.hunt != "0"
+
+    @property
     def opened(self) -> bool:
         """True if the model is neither a shipped checkpoint nor built from the user's own settings."""
         return self.model not in MODELS
@@ -370,6 +375,8 @@ class Settings:
         link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
         if self.step and self.tab in STEP_OF:  # without it the link would be read as an old one
             link[STEP_OF[self.tab]] = _written(getattr(self, STEP_OF[self.tab]))
+        if "mistake" in link:
+            link["mistake"] = CODES[self.mistake]
         room = MAX_ADDRESS
         for name in (name for name in LONG if name in link):
             cut = _for_address(link[name], room)
@@ -389,7 +396,7 @@ class Settings:
         """
         values: dict[str, Any] = {}
         notices, unread = [], set()
-        link = _with_step(_with_tab(link, page), page)
+        link = with_id(_with_step(_with_tab(link, page), page))
         for name, written in link.items():
             if name not in _KINDS:
                 notices.append(f"The link's “{name[:40]}” is not a setting of this app; it was ignored.")
@@ -491,6 +498,8 @@ def _replacement_notice(name: str, written: str, values: Mapping[str, object], s
         return f"The link's {name} must be even, since RoPE rotates pairs, {given}; it is set to {used}."
     if name in values and _same(values[name], written):  # in range, but not with this n_heads
         return f"The link's {name}, {written}, does not fit {settings.n_heads} query heads; it is set to {used}."
+    if name == "mistake":  # whose id would name what is to be found
+        return f"The link's mistake must be {kind_of(name).range()}, {given}; the first one is shown."
     ignored = not _written(used) or (name == "theta" and used == OWN_THETA)
     done = "it was ignored" if ignored else f"it is set to {_written(used)}"
     return f"The link's {name} must be {kind_of(name).range()}, {given}; {done}."

@@ -12,10 +12,10 @@ from attnviz.compute.view import View
 from attnviz.mistakes import all_mistakes, load_mistake
 from attnviz.mistakes.runs import format_number
 from attnviz.modules import Transformer
-from attnviz.session.mistakes import MISTAKES
+from attnviz.session.mistakes import CODES, MISTAKES
 from attnviz.session.settings import DEFAULT_TEXT, Settings
 from attnviz.text import tokenizer
-from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
+from attnviz.ui.pages.mistakes import ANSWERS, FIRST_ANSWERS, SKIPPED
 
 ROOT = Path(__file__).parents[2]
 PAGE = "pages/7_mistakes.py"
@@ -27,6 +27,7 @@ def opened(answers: dict[str, int] | None = None, /, **link: str) -> AppTest:
     """Open the page at this link; answers: given earlier in this session."""
     app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(PAGE)
     app.session_state[ANSWERS] = dict(answers or {})
+    app.session_state[FIRST_ANSWERS] = {name: answer for name, answer in (answers or {}).items() if answer != SKIPPED}
     for name, value in link.items():
         app.query_params[name] = value
     return checked(app.run())
@@ -74,7 +75,7 @@ def test_nothing_of_the_answer_stands_there_before_the_question_is_answered():
     assert mistake.what in text_of(app) and mistake.noticed in text_of(app)
     assert any(code.value == mistake.test.strip() for code in app.code) and len(app.success) == 1
     assert "The effect: silent." in text_of(app)
-    assert dict(app.query_params) == {"mistake": "tiled_kv_heads"}, "a link does not answer"
+    assert "answer" not in "".join(app.query_params), "a link does not answer"
 
 
 @pytest.mark.slow
@@ -86,28 +87,79 @@ def test_the_mistaken_line_is_found_before_the_title_and_the_repair_are_shown():
     at = [i for i, line in enumerate(lines.options) if "repeat(1, H // K, 1, 1)" in line]
     assert len(at) == 1 and not any("flatten(1, 2)" in line and "expand" in line for line in lines.options)
     app = lines.set_value(at[0]).run()
-    assert not app.exception and "Found" in app.success[0].value and "1 of 1 line found" in text_of(app)
+    assert not app.exception and "Found" in app.success[0].value
+    assert "1 of 1 line found at the first try. 27 mistakes." in text_of(app)
     assert mistake.title in text_of(app) and "\n+ " in app.code[0].value and not app.metric
     app = answered(app, name, mistake.answer)
     app.button(key="next-mistake").click().run()
-    following = app.query_params["mistake"]
+    code = app.query_params["mistake"]
+    (following,) = [each for each in MISTAKES if CODES[each] == code]
     assert following != name and load_mistake(following).title not in text_of(app)
-    right = next(i for i in range(9) if i not in compute.excerpt(View(Settings(mistake=following))).mistaken)
-    app = app.radio(key=f"line-{following}").set_value(right).run()
-    assert "is right" in app.error[0].value and "1 of 2 lines found" in text_of(app)
-    assert load_mistake(following).title in text_of(app)
+    mistaken = compute.excerpt(View(Settings(mistake=following))).mistaken
+    app = app.radio(key=f"line-{following}").set_value(next(i for i in range(9) if i not in mistaken)).run()
+    assert "is right. Choose another line" in app.error[0].value and "1 of 2 lines found" in text_of(app)
+    assert load_mistake(following).title not in text_of(app) and not app.code, "one can try again"
+    app = checked(app.radio(key=f"line-{following}").set_value(min(mistaken)).run())
+    assert not app.error and "Found" in app.success[0].value and load_mistake(following).title in text_of(app)
+    assert "1 of 2 lines found" in text_of(app), "the first try counts"
+
+
+def test_the_line_is_to_be_found_by_default_and_links_with_an_id_show_what_they_showed():
+    name, mistake = "scale_by_d_model", load_mistake("scale_by_d_model")
+    for link in ({}, {"mistake": CODES[name]}, {"mistake": CODES[name], "hunt": "1"}, {"mistake": name, "hunt": "1"}):
+        app = opened(**link)
+        assert app.toggle(key="hunt").value
+        assert "Which line is mistaken?" in text_of(app) and not app.code
+        assert mistake.title not in text_of(app) + "".join(said_by_lists(app))
+    for link in ({"mistake": name}, {"mistake": name, "hunt": "0"}, {"mistake": CODES[name], "hunt": "0"}):
+        app = opened(**link)
+        assert not app.toggle(key="hunt").value and f"## {mistake.title}" in text_of(app) and app.code
+
+
+def test_the_address_does_not_name_the_mistake_and_keeps_an_explicit_choice():
+    app = opened()
+    app = checked(app.radio(key="list-softmax").set_value("scale_by_d_model").run())
+    assert dict(app.query_params) == {"mistake": CODES["scale_by_d_model"]}
+    app = checked(app.toggle(key="hunt").set_value(False).run())
+    assert dict(app.query_params) == {"mistake": CODES["scale_by_d_model"], "hunt": "0"}
+    assert load_mistake("scale_by_d_model").title in text_of(app)
+    app = checked(app.toggle(key="hunt").set_value(True).run())
+    assert dict(app.query_params) == {"mistake": CODES["scale_by_d_model"], "hunt": "1"}
 
 
 @pytest.mark.slow
-def test_answers_are_judged_and_counted():
-    wrong = {"mask_after_softmax": 0}
-    app = answered(opened(mistake="mask_after_softmax"), "mask_after_softmax", 0)
-    assert len(app.error) == 1 and "Only the last" in app.error[0].value
-    app = opened(wrong, mistake="fully_masked_row")
+def test_a_wrong_answer_tells_nothing_and_can_be_tried_again():
+    name, mistake = "mask_after_softmax", load_mistake("mask_after_softmax")
+    app = answered(opened(mistake=name), name, 0)
+    (error,) = app.error
+    assert mistake.answers[0] in error.value and mistake.answers[mistake.answer] not in error.value
+    assert mistake.what not in text_of(app) and not app.metric and not app.radio(key=f"answer-{name}").disabled
+    assert "0 of 1 answered right at the first try. 27 mistakes." in text_of(app)
+    app = answered(app, name, mistake.answer)
+    (success,) = app.success
+    assert not app.error and "Right." in success.value and mistake.what in success.value and app.metric
+    assert app.radio(key=f"answer-{name}").disabled and "0 of 1 answered right" in text_of(app)
+    (mark,) = [label for label in app.radio(key="list-mask").options if label.startswith(mistake.title)]
+    assert mark.endswith("check:"), "found in the end"
+
+
+@pytest.mark.slow
+def test_an_answer_that_is_shown_comes_with_its_reason():
+    name, mistake = "mask_after_softmax", load_mistake("mask_after_softmax")
+    app = answered(answered(opened(mistake=name), name, 0), name, None)
+    (info,) = [each.value for each in app.info if "The answer" in each.value]
+    assert mistake.answers[mistake.answer] in info and mistake.what in info and not app.error and app.metric
+    (mark,) = [label for label in app.radio(key="list-mask").options if label.startswith(mistake.title)]
+    assert mark.endswith("close:") and "0 of 1 answered right" in text_of(app)
+
+
+@pytest.mark.slow
+def test_answers_are_counted_over_the_mistakes():
+    app = opened({"mask_after_softmax": 0}, mistake="fully_masked_row")
     assert not app.error and app.radio(key="list-mask").value == "fully_masked_row"
     app = answered(app, "fully_masked_row", load_mistake("fully_masked_row").answer)
-    assert f"1 of 2 answered right, {len(all_mistakes())} mistakes." in text_of(app)
-    app = opened(wrong, mistake="mask_after_softmax")
+    assert "1 of 2 answered right at the first try. 27 mistakes." in text_of(app)
+    app = opened({"mask_after_softmax": 0}, mistake="mask_after_softmax")
     assert len(app.error) == 1 and app.radio(key="list-mask").value == "mask_after_softmax"
 
 
@@ -115,8 +167,8 @@ def test_answers_are_judged_and_counted():
 @pytest.mark.parametrize(
     ("model", "title", "right", "code"),
     [
-        ("gqa-4", "A cache sized with n_heads", "By n_heads / n_kv_heads", "model.n_heads, model.head_dim"),
-        ("mla", "A cache sized with two latents", "By 2·R / (R + P)", '"latent": (2, model.kv_lora_rank)'),
+        ("gqa-4", "A cache sized with n_heads", "By n_heads / n_kv_heads", 'letter("H", self.n_heads)'),
+        ("mla", "A cache sized with two latents", "By 2·R / (R + P)", '("latent", "values")'),
     ],
 )
 def test_the_answer_is_about_the_attention_type_of_the_code(model, title, right, code):
@@ -180,8 +232,11 @@ def test_any_text_and_model_has_a_run_or_a_reason(link, names):
 @pytest.mark.slow
 def test_a_link_with_an_unknown_mistake_opens_the_first_and_says_so():
     app = opened(mistake="nonsense")
-    assert len(app.warning) == 1 and "mistake" in app.warning[0].value
-    assert load_mistake(Settings().mistake).title in text_of(app)
+    (warning,) = app.warning
+    assert "mistake must be one of 27 known ids, not “nonsense”; the first one is shown." in warning.value.replace(
+        "\\", ""
+    )
+    assert "Which line is mistaken?" in text_of(app) and app.radio(key="list-mask").value == Settings().mistake
 
 
 @pytest.mark.slow

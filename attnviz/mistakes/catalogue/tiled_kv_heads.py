@@ -49,7 +49,7 @@ MISTAKE = Mistake(
     what="In GQA, query head h reads KV head h // group_size: 0 0 1 1 2 2. That is the order of `repeat_interleave`. "
     "`repeat`, or `unsqueeze` and `expand` on the wrong side of the head axis, gives 0 1 2 0 1 2. Both begin with "
     "the first KV head and end with the last, so the first and the last query head read the right one. All shapes "
-    "are right, but other query heads read keys and values that were trained for other heads; the run above counts "
+    "are right, but other query heads read keys and values that were trained for other heads; the run below counts "
     "them.",
     sources=(
         Source("Ainslie et al., GQA, section 2.2", "https://arxiv.org/abs/2305.13245"),

@@ -25,8 +25,9 @@ EFFECTS = {
     "silent": "The effect: silent. It runs without an error and without NaN, and its numbers are different.",
 }  # fmt: skip
 NO_EFFECT = "No effect on this text: the changed code ran, and computed the same as the right one."
-ANSWERS = "answers to mistakes"  # session key, {id: answer}; not in links, which open an unanswered question
-FOUND = "lines of mistakes"  # session key, {id: index of the chosen line}; not in links either
+ANSWERS = "answers to mistakes"  # session key, {id: last answer}; not in links, which open an unanswered question
+LINES = "lines of mistakes"  # session key, {id: index of the line chosen last}; not in links either
+FIRST_ANSWERS, FIRST_LINES = "first answers to mistakes", "first lines of mistakes"  # those that count
 SKIPPED = -1
 REPAIR = "Lines with − are the mistaken ones, which run here; lines with + are what they should be."
 CHOSEN = ".st-key-mistake-list input:checked"  # of the list, where an arrow key goes on to the next mistake
@@ -54,9 +55,10 @@ def choose(view: View) -> None:
     """All mistakes, grouped by subject: a list, or a select box on a phone."""
     by_subject = compute_mistakes.ids_by_subject()
     ids = [name for names in by_subject.values() for name in names]
-    state.control(
-        st.toggle, "Find the mistaken line first", "hunt", reruns=(LIST, QUESTION, REVEAL),
-        help="Hides titles and repairs, as in a code review, until you have chosen a line.",
+    st.session_state["hunt"] = view.settings.hunts
+    st.toggle(
+        "Find the mistaken line first", key="hunt", on_change=_hunt,
+        help="Hides titles and repairs, as in a code review, until you have found the line.",
     )  # fmt: skip
     with st.container(key="mistake-list"):  # at its full height, so that the selected mistake is never scrolled away
         st.caption(_score(view, len(ids)))
@@ -74,15 +76,19 @@ def choose(view: View) -> None:
         st.selectbox("Mistake", ids, format_func=labels.__getitem__, key="box", on_change=_choose, args=("box",))
 
 
+def _hunt() -> None:
+    state.change(hunt="1" if st.session_state["hunt"] else "0")
+    state.rerun(LIST, QUESTION, REVEAL)
+
+
 def _score(view: View, n: int) -> str:
-    mistakes = all_mistakes()
-    given = {name: answer for name, answer in _answers().items() if answer != SKIPPED}
-    right = sum(mistakes[name].answer == answer for name, answer in given.items())
-    chosen = {name: line for name, line in _found().items() if line != SKIPPED}
-    found = sum(line in compute_mistakes.excerpt(view.but(mistake=name)).mistaken for name, line in chosen.items())
-    parts = [f"{found} of {count(len(chosen), 'line')} found"] if chosen else []
-    parts += [f"{right} of {len(given)} answered right"] if given else []
-    return ", ".join([*parts, count(n, "mistake")]) + "."
+    """Count the first tries that were right."""
+    mistakes, answers, lines = all_mistakes(), _stored(FIRST_ANSWERS), _stored(FIRST_LINES)
+    right = sum(mistakes[name].answer == answer for name, answer in answers.items())
+    found = sum(line in compute_mistakes.excerpt(view.but(mistake=name)).mistaken for name, line in lines.items())
+    parts = [f"{found} of {count(len(lines), 'line')} found"] if lines else []
+    parts += [f"{right} of {len(answers)} answered right"] if answers else []
+    return f"{', '.join(parts)} at the first try. {count(n, 'mistake')}." if parts else f"{count(n, 'mistake')}."
 
 
 def _title(view: View, name: str) -> str:
@@ -94,8 +100,10 @@ def _title(view: View, name: str) -> str:
 
 
 def _marked(view: View, name: str) -> str:
-    mistake, answer = all_mistakes()[name], _answers().get(name, SKIPPED)
-    mark = "" if answer == SKIPPED else " :material/check:" if answer == mistake.answer else " :material/close:"
+    answer = _stored(ANSWERS).get(name, SKIPPED)
+    if answer == SKIPPED:
+        answer = _stored(FIRST_ANSWERS).get(name, SKIPPED)
+    mark = "" if answer == SKIPPED else f" :material/{'check' if answer == all_mistakes()[name].answer else 'close'}:"
     return _title(view, name) + mark
 
 
@@ -110,17 +118,25 @@ def _choose(key: str) -> None:
     state.rerun(LIST, QUESTION, REVEAL)
 
 
-def _answers() -> dict[str, int]:
-    return st.session_state.setdefault(ANSWERS, {})
-
-
-def _found() -> dict[str, int]:
-    return st.session_state.setdefault(FOUND, {})
+def _stored(key: str) -> dict[str, int]:
+    return st.session_state.setdefault(key, {})
 
 
 def _hidden(view: View, name: str) -> bool:
     """Check whether this mistake's line is still to be found."""
-    return view.settings.hunt and name not in _found() and name not in _answers()
+    if not view.settings.hunts or name in _stored(ANSWERS):
+        return False
+    line = _stored(LINES).get(name)
+    return line is None or not (line == SKIPPED or _is_mistaken(view, name, line))
+
+
+def _is_mistaken(view: View, name: str, line: int) -> bool:
+    return line in compute_mistakes.excerpt(view.but(mistake=name)).mistaken
+
+
+def _is_answered(name: str) -> bool:
+    """Check whether the question was answered right, or its answer shown."""
+    return _stored(ANSWERS).get(name) in (SKIPPED, all_mistakes()[name].answer)
 
 
 @state.part(QUESTION)
@@ -132,14 +148,14 @@ def question(view: View) -> None:
             _find(mistake, compute_mistakes.excerpt(view))
             return
         st.markdown(f"## {mistake.title}")
-        if view.settings.hunt and mistake.id in _found():
-            _finding(compute_mistakes.excerpt(view), _found()[mistake.id])
+        if view.settings.hunts and _stored(LINES).get(mistake.id, SKIPPED) != SKIPPED:
+            st.success("Found. Now predict what it does.", icon=":material/check:")
         for file, diff in compute_mistakes.diffs(view).items():
             st.caption(f"{REPAIR} attnviz/{file}")
             st.code(diff, language="diff", wrap_lines=True)
     with st.container(key="mistake-answers"):
         _ask(mistake)
-        if mistake.id in _answers() and (found := compute_mistakes.outcome_of(view).symptom):
+        if _is_answered(mistake.id) and (found := compute_mistakes.outcome_of(view).symptom):
             st.markdown(NO_EFFECT if found.is_same else EFFECTS[found.effect])
 
 
@@ -149,11 +165,15 @@ def _find(mistake: Mistake, code: compute_mistakes.Excerpt) -> None:
     n = len(code.mistaken)
     which = "One of these lines is mistaken" if n == 1 else f"{n} of these lines are mistaken; choose one"
     st.caption(f"{which}. From {listed([f'attnviz/{file}' for file in code.files])}.")
-    key = f"line-{mistake.id}"
+    key, chosen = f"line-{mistake.id}", _stored(LINES).get(mistake.id)
+    st.session_state[key] = chosen
     st.radio(
-        "Which line is mistaken?", range(len(code.lines)), index=None, key=key, label_visibility="collapsed",
+        "Which line is mistaken?", range(len(code.lines)), key=key, label_visibility="collapsed",
         format_func=lambda i: _as_code(code.lines[i]), on_change=_choose_line, args=(mistake.id, key),
     )  # fmt: skip
+    if chosen is not None:
+        right = f"{_as_code(code.lines[chosen].strip())} is right."
+        st.error(f"{right} Choose another line, or show the mistaken one.", icon=":material/close:")
     st.button("Show it", key="skip-line", on_click=_choose_line, args=(mistake.id, ""))
 
 
@@ -163,31 +183,31 @@ def _as_code(line: str) -> str:
 
 
 def _choose_line(name: str, key: str) -> None:
-    _found()[name] = st.session_state[key] if key else SKIPPED
+    _store(LINES, FIRST_LINES, name, key)
+
+
+def _store(last: str, first: str, name: str, key: str) -> None:
+    """Store what was chosen, also as the first try if it is; without a key, that it was shown."""
+    chosen = st.session_state[key] if key else SKIPPED
+    if chosen is None:
+        return
+    _stored(last)[name] = chosen
+    if chosen != SKIPPED:
+        _stored(first).setdefault(name, chosen)
     state.rerun(LIST, QUESTION, REVEAL)
 
 
-def _finding(code: compute_mistakes.Excerpt, chosen: int) -> None:
-    """Say whether the chosen line was a mistaken one."""
-    if chosen in code.mistaken:
-        st.success("Found. Now predict what it does.", icon=":material/check:")
-    elif chosen != SKIPPED:
-        right = f"{_as_code(code.lines[chosen].strip())} is right."
-        st.error(f"{right} The mistaken lines have −.", icon=":material/close:")
-
-
 def _ask(mistake: Mistake) -> None:
-    given, key = _answers().get(mistake.id), f"answer-{mistake.id}"
-    st.session_state[key] = None if given in (None, SKIPPED) else given
+    given, key = _stored(ANSWERS).get(mistake.id), f"answer-{mistake.id}"
+    st.session_state[key] = None if given == SKIPPED else given
     st.radio(
         f"**{mistake.question}**", range(len(mistake.answers)), format_func=mistake.answers.__getitem__, key=key,
-        on_change=_answer, args=(mistake.id, key), disabled=given is not None,
+        on_change=_answer, args=(mistake.id, key), disabled=_is_answered(mistake.id),
     )  # fmt: skip
-    if given is None:
-        st.button("Skip and show", key="skip-mistake", on_click=_answer, args=(mistake.id, ""))
-        return
     _verdict(mistake, given)
-    if following := _following(mistake.id):
+    if not _is_answered(mistake.id):
+        st.button("Show the answer", key="skip-mistake", on_click=_answer, args=(mistake.id, ""))
+    elif following := _following(mistake.id):
         st.button("Next mistake", key="next-mistake", on_click=_go_on, args=(following,))
 
 
@@ -195,7 +215,7 @@ def _following(name: str) -> str:
     """Return the next mistake in the list that is not answered, from the top after the last; "" if none is left."""
     ids = [each for names in compute_mistakes.ids_by_subject().values() for each in names]
     at = ids.index(name)
-    return next((each for each in ids[at:] + ids[:at] if each not in _answers()), "")
+    return next((each for each in ids[at:] + ids[:at] if not _is_answered(each)), "")
 
 
 def _go_on(following: str) -> None:
@@ -204,25 +224,28 @@ def _go_on(following: str) -> None:
 
 
 def _answer(name: str, key: str) -> None:
-    _answers()[name] = st.session_state[key] if key else SKIPPED
-    state.rerun(LIST, QUESTION, REVEAL)
+    _store(ANSWERS, FIRST_ANSWERS, name, key)
 
 
-def _verdict(mistake: Mistake, given: int) -> None:
-    right = f"“{mistake.answers[mistake.answer]}”"
+def _verdict(mistake: Mistake, given: int | None) -> None:
+    """Say whether the answer is right, and the reason with it; after a wrong one, nothing that tells the right one."""
+    if given is None:
+        return
     if given == mistake.answer:
-        st.success("Right. The run below shows it.", icon=":material/check:")
+        st.success(f"**Right.** {mistake.what}", icon=":material/check:")
     elif given == SKIPPED:
-        st.info(f"The answer: {right}", icon=":material/arrow_downward:")
+        answer = f"“{mistake.answers[mistake.answer]}”"
+        st.info(f"**The answer: {answer}.** {mistake.what}", icon=":material/arrow_downward:")
     else:
-        st.error(f"No. The answer: {right}", icon=":material/close:")
+        wrong = f"**No, not “{mistake.answers[given]}”.**"
+        st.error(f"{wrong} Choose another answer, or show it.", icon=":material/close:")
 
 
 @state.part(REVEAL)
 def reveal(view: View) -> None:
     """Effect of the mistake on the text, and its description; nothing before the question is answered."""
     mistake = compute_mistakes.shown_mistake(view)
-    answered = mistake.id in _answers()
+    answered = _is_answered(mistake.id)
     focus_next(
         f"{mistake.id} {_hidden(view, mistake.id)} {answered}", [CHOSEN], []
     )  # the pressed button is gone, and the answers are disabled
@@ -286,9 +309,8 @@ def _maps(view: View, symptom: Symptom) -> None:
 def _about(view: View, mistake: Mistake) -> None:
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown(f"## What it is\n{mistake.what}")
-        st.markdown("\n".join(f"- [{source.title}]({source.url})" for source in mistake.sources))
         st.markdown(f"## When you would notice it\n{mistake.noticed}")
+        st.markdown("\n".join(f"- [{source.title}]({source.url})" for source in mistake.sources))
     with right:
         st.markdown("## How to test for it")
         st.caption("This test passes on the right version and fails on the mistaken one.")
