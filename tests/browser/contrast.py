@@ -13,6 +13,7 @@ LARGE = 3.0  # WCAG 2.2, 1.4.3: from 24 px on, or 18.66 px in bold
 USUAL = 4.5
 
 MEASURE = """() => {
+    const ON_PICTURES = ".heatmap-label, .heatmap-label *, .barlayer text";  // over cells and bars of charts
     const pixel = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
     const known = new Map();
     const rgba = (colour) => {  // [r, g, b, a] of any CSS colour
@@ -65,7 +66,7 @@ MEASURE = """() => {
             if (node.shadowRoot) visit(node.shadowRoot);
             const element = node.parentElement;
             if (node.nodeType !== Node.TEXT_NODE || !node.data.trim() || !element) continue;
-            if (element.matches("style, script, title, option, noscript")) continue;
+            if (element.matches(`style, script, title, option, noscript, ${ON_PICTURES}`)) continue;
             const box = boxOf(node, element);
             const place = box && behind(element, box.left + box.width / 2, box.top + box.height / 2);
             if (!place) continue;
