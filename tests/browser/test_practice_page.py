@@ -158,7 +158,7 @@ def test_ones_own_file_is_shown_at_every_save(tmp_path, tab: Callable[..., Page]
         page.locator(".sw [data-go=next]").click()
         expect(page.locator(".sw .title")).to_contain_text("q[0, 3] (B, H, T, D) = (1, 8, 29, 24)")
         file.write_text(f'TASK = "gqa"\n{right}')
-        page.get_by_text("All 8 checks passed").wait_for()
+        page.get_by_text(re.compile(r"All \d+ checks passed")).wait_for()
         page.get_by_text("They are equal").wait_for()
         file.write_text(f'TASK = "gqa"\n{right}(')
         page.get_by_text("SyntaxError in line").wait_for()
