@@ -22,9 +22,10 @@ KEYS = {
 DEFINITION = (
     "A score is the mean weight on a role's keys, over the queries that may attend to such a key and to another one; "
     f"chance is the score of uniform weights over the allowed keys. A role needs {analysis.ABOVE_CHANCE} above chance, "
-    f"“broad” a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. The role furthest "
-    f"above chance is named, {listed(analysis.SPECIFIC)} before the others, which are where such a head's weight goes "
-    f"if it finds no such key; “local” only if no other role reaches its threshold. The keys of “induction” are the "
+    f"“broad” a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. Of the roles "
+    f"that reach it, the one furthest above chance is named, but {listed(map(in_quotes, analysis.SPECIFIC))} before "
+    "“current token” and “first token”, where such a head's weight rests if it finds none of its keys; "
+    f"“local” only if no other role reaches its threshold. The keys of “induction” are the "
     f"tokens after earlier occurrences of the current one, those of “duplicate token” {KEYS['duplicate token']}, those "
     f"of “local” {KEYS['local']}."
 )
