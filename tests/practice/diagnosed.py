@@ -17,7 +17,14 @@ from tests.practice.answers import (
     TOP_P,
     TOP_P_SORTED,
 )  # fmt: skip
-from tests.practice.other_answers import ATTENTION_BY_BATCH, FLASH_GUARDED, GQA_LOOPS, RMS_DOUBLE, ROPE_LOOPS
+from tests.practice.other_answers import (
+    ATTENTION_BY_BATCH,
+    FLASH_GUARDED,
+    FLASH_QUERY_BY_QUERY,
+    GQA_LOOPS,
+    RMS_DOUBLE,
+    ROPE_LOOPS,
+)
 
 _TIMES = "self.n_heads // self.n_kv_heads"
 _CAUSAL = "mask = ~torch.triu(torch.ones(q.size(2), k.size(2), dtype=torch.bool), 1)"
@@ -258,12 +265,16 @@ MISTAKEN = {
     ("flash", "with NaN where the first tile of a query is fully masked: −∞ − (−∞) in the running maximum"): [
         (FLASH, "-1e30), torch", "-torch.inf), torch"),
     ],
-    ("flash", "with zeros where the first tile of a query is fully masked: −∞ − (−∞) in the running maximum gives NaN, "
-     "and this is replaced by 0"): [
+    ("flash", "with zeros where the first tile of a query is fully masked: the query is given up, or NaN "
+     "replaced by 0"): [
         (FLASH_GUARDED, 'torch.where(higher == float("-inf"), torch.zeros_like(higher), higher)', "higher"),
+        (FLASH_QUERY_BY_QUERY, "                continue\n", "                break\n"),
     ],
-    ("flash", "with a running maximum that starts at 0 instead of −∞, so that the weights of very negative scores "
-     "become 0"): [(FLASH, "torch.full((T, 1), -1e30)", "torch.zeros(T, 1)")],
+    ("flash", "with a maximum above a query's own scores (it starts at 0 instead of −∞, or all queries share one), "
+     "so that the weights of very negative scores become 0"): [
+        (FLASH, "torch.full((T, 1), -1e30)", "torch.zeros(T, 1)"),
+        (FLASH, "torch.maximum(m, s.max(1, keepdim=True).values)", "torch.maximum(m, s.max())"),
+    ],
     ("flash", "without subtracting the maximum, so that large scores overflow"): [
         (FLASH, "torch.maximum(m, s.max(1, keepdim=True).values)", "torch.zeros(T, 1)"),
     ],

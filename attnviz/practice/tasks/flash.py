@@ -124,10 +124,11 @@ def flash_attention(q, k, v, block, mask=None):
         Mistaken("with a separate softmax per tile and the outputs added", {"add_tiles": True}),
         Mistaken("with NaN where the first tile of a query is fully masked: −∞ − (−∞) in the running maximum",
                  {"guard": False}, "fully_masked_row"),
-        Mistaken("with zeros where the first tile of a query is fully masked: −∞ − (−∞) in the running maximum gives "
-                 "NaN, and this is replaced by 0", {"guard": False, "empty": "zeros for NaN"}, "fully_masked_row"),
-        Mistaken("with a running maximum that starts at 0 instead of −∞, so that the weights of very negative scores "
-                 "become 0", {"first_maximum": 0.0}),
+        Mistaken("with zeros where the first tile of a query is fully masked: the query is given up, or NaN "
+                 "replaced by 0",
+                 {"guard": False, "empty": "zeros for NaN"}, "fully_masked_row"),
+        Mistaken("with a maximum above a query's own scores (it starts at 0 instead of −∞, or all queries share one), "
+                 "so that the weights of very negative scores become 0", {"first_maximum": 0.0}),
         Mistaken("without subtracting the maximum, so that large scores overflow", {"track_maximum": False}),
         Mistaken("with NaN for a fully masked query: 0 / 0", {"empty": "NaN"}, "fully_masked_row"),
         Mistaken("with the average of all values for a fully masked query (a large negative number instead of −∞)",
