@@ -33,7 +33,7 @@ NEXT_ON_THE_LEFT = {
     "phrases": (),
     "characters": (),
     "equations": (),
-    "mechanisms": ("equations",),
+    "mechanisms": ("equations", "phrases"),
     "config": ("facts", "phrases", "mechanisms"),
     "modules": ("config",),
     "text": ("modules", "characters"),

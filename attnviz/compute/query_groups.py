@@ -70,7 +70,8 @@ def compared(settings: Settings) -> list[ModelConfig]:
         own = models.config_of(settings)
         return [with_heads(own, n) for n in divisors(own.n_heads)]
     configs, selected = map(models.config_of, variants(settings)), models.config_of(settings)
-    return [c for c in configs if c.attention != "mla"] + ([selected] if selected.attention == "mla" else [])
+    others = [] if selected.mixer.shares_kv_heads else [selected]
+    return [c for c in configs if c.mixer.shares_kv_heads] + others
 
 
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
@@ -87,8 +88,8 @@ def members_of(settings: Settings, ids: tuple[int, ...]) -> list[Member]:
 def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, np.ndarray]) -> Member:
     """Return one checkpoint's entry. known: losses on these tokens by number of KV heads; not used for MLA."""
     config = models.config_of(variant)
-    is_latent = config.attention == "mla"
-    losses = _losses_of(variant, ids) if is_latent else known[config.n_kv_heads]
+    shares = config.mixer.shares_kv_heads
+    losses = known[config.n_kv_heads] if shares else _losses_of(variant, ids)
     held_out = _scores().get(variant.model, {}).get("bits_per_character")
     return Member(attention_name(config), config.attention, cached_bytes(config, 1), held_out, losses)
 
@@ -138,7 +139,7 @@ def merged_kv_heads(settings: Settings) -> int:
     MLA merges none, so beside it the number is that whose cache is nearest in size.
     """
     config = models.config_of(settings)
-    if config.attention != "mla":
+    if config.mixer.shares_kv_heads:
         return config.n_kv_heads
     head_dim, cached = models.config_of(base_of(settings)).head_dim, numbers_cached(config)
     fewer = [k for k in divisors(config.n_heads) if k < config.n_heads] or [1]
@@ -279,7 +280,7 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
     """Yield (method, model) where heads keep their order, so that maps can be compared head by head."""
     for variant in variants(base) if base.model != "own" else ():
         config = models.config_of(variant)
-        if config.attention != "mla" and config.n_kv_heads == n_kv_heads:
+        if config.mixer.shares_kv_heads and config.n_kv_heads == n_kv_heads:
             yield TRAINED, models.model_of(variant)
     merged = n_kv_heads != mha.config.n_heads
     yield AVERAGED, group_kv_heads(mha, n_kv_heads) if merged else mha

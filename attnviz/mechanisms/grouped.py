@@ -11,6 +11,7 @@ from typing import ClassVar
 from attnviz.equations import Expression
 from attnviz.mechanisms.letters import letter
 from attnviz.mechanisms.mechanism import Vectors, Windowed
+from attnviz.phrases import count
 
 QK_NORMS = ("head", "width")  # a norm of size head_dim for each head, or one over all heads at once
 
@@ -45,6 +46,36 @@ class Grouped(Windowed):
     @property
     def value_dim(self) -> int:
         return self.head_dim
+
+    def summary(self) -> str:
+        readers = f"{self.n_heads} query heads read" if self.n_heads > 1 else "1 query head reads"
+        return f"{self.kind.upper()}: {readers} {count(self.n_kv_heads, 'KV head')}"
+
+    def maps_finding(self) -> str:
+        if self.n_kv_heads == self.n_heads:
+            return f"{count(self.n_heads, 'head')}, each with its own keys and values"
+        return f"{count(self.n_heads, 'query head')} share {count(self.n_kv_heads, 'KV head')}; hue = KV head"
+
+    def why_cached(self) -> str:
+        return (
+            "The keys and values of all earlier tokens stay in the KV cache while a text is generated: with half as "
+            "many KV heads, the cache is half as large."
+        )
+
+    def assumption(self, d_model: int) -> str:
+        heads = f"2 × {count(self.n_kv_heads, 'KV head')} of {self.head_dim}"
+        if self.n_heads * self.head_dim != d_model:
+            heads += f" (not d_model / n_heads = {d_model / self.n_heads:g})"
+        return heads
+
+    def under_tensor_parallelism(self, degree: int) -> str:
+        if self.n_kv_heads >= degree:
+            return ""
+        at_least = "at least " if degree % self.n_kv_heads else ""  # some then read two KV heads
+        return (
+            f"would keep a whole KV head, and this model has {count(self.n_kv_heads, 'KV head')}: "
+            f"{at_least}{degree / self.n_kv_heads:.3g} times these caches."
+        )
 
     def keys_read(self, kv_head: int) -> str:
         return f"KV head {kv_head}"

@@ -14,6 +14,7 @@ from typing import ClassVar
 from attnviz.equations import Expression
 from attnviz.mechanisms.letters import letter
 from attnviz.mechanisms.mechanism import Vectors, Windowed
+from attnviz.phrases import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,8 @@ class Latent(Windowed):
     rotated_tensor: ClassVar[int] = 1  # latent, RoPE key
     refusals: ClassVar[Mapping[str, str]] = {
         "convert": "latent attention has no KV heads to group or to copy",
+        "cross-attention": "Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA in the sidebar.",
+        "partial rotation": "MLA rotates a part of each head that is fixed by its weights.",
     }
     kind: ClassVar[str] = "mla"
     name: ClassVar[str] = "MLA"
@@ -49,6 +52,31 @@ class Latent(Windowed):
     @property
     def rotary_start(self) -> int:
         return self.qk_nope_head_dim
+
+    def summary(self) -> str:
+        cached = f"one {self.kv_lora_rank}-wide latent and one {self.qk_rope_head_dim}-wide RoPE key cached per token"
+        return f"MLA: {count(self.n_heads, 'head')}, {cached}"
+
+    def maps_finding(self) -> str:
+        return f"{count(self.n_heads, 'head')}, keys and values of each expanded from one latent"
+
+    def why_cached(self) -> str:
+        return (
+            "The keys and values of all earlier tokens stay in the KV cache while a text is generated. MLA caches one "
+            "latent per token in their place, from which all heads expand theirs, and one RoPE key that they share."
+        )
+
+    def assumption(self, d_model: int) -> str:
+        return f"latent of {self.kv_lora_rank} and RoPE key of {self.qk_rope_head_dim}, no factor 2"
+
+    def under_tensor_parallelism(self, degree: int) -> str:
+        return f"would keep the latents of all heads: {degree} times these caches."
+
+    def own_keys(self) -> str:
+        return (
+            "each head has keys and values of its own, expanded from "
+            f"{count(self.kv_lora_rank, 'number')} per token; all heads share one RoPE key of {self.qk_rope_head_dim}"
+        )
 
     def keys_read(self, kv_head: int) -> str:
         return f"keys of head {kv_head}"

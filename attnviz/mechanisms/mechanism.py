@@ -89,6 +89,30 @@ class Mixer(Mechanism):
         """First dimension of a head that RoPE rotates."""
         raise NotImplementedError
 
+    def summary(self) -> str:
+        """State how many heads there are and what they read: "GQA: 8 query heads read 4 KV heads"."""
+        raise NotImplementedError
+
+    def maps_finding(self) -> str:
+        """State what a layer's maps share, as a title: "8 query heads share 4 KV heads; hue = KV head"."""
+        raise NotImplementedError
+
+    def why_cached(self) -> str:
+        """Say what stays in the cache while a text is generated, and why its size matters."""
+        raise NotImplementedError
+
+    def assumption(self, d_model: int) -> str:
+        """Describe in a few words what a layer caches per token, with what a reader would not expect."""
+        raise NotImplementedError
+
+    def under_tensor_parallelism(self, degree: int) -> str:
+        """State what each accelerator would cache besides an even share, at this degree; "" where nothing."""
+        raise NotImplementedError
+
+    def own_keys(self) -> str:
+        """Describe the keys and values of each head where they are its own; "" where heads read KV heads."""
+        return ""
+
     def keys_read(self, kv_head: int) -> str:
         """Name the keys that a query head reads: "KV head 2", or "keys of head 2" if each head has its own."""
         raise NotImplementedError

@@ -12,18 +12,12 @@ from attnviz.phrases import count
 
 def sharing(view: View) -> str:
     """Return a phrase on how many query heads read how many KV heads; for MLA on what it caches, in either form."""
-    c = view.config
-    if c.attention == "mla":
-        cached = f"one {c.kv_lora_rank}-wide latent and one {c.qk_rope_head_dim}-wide RoPE key cached per token"
-        return f"MLA: {count(c.n_heads, 'head')}, {cached}"
-    heads = count(c.n_kv_heads, "KV head")
-    readers = f"{c.n_heads} query heads read" if c.n_heads > 1 else "1 query head reads"
-    return f"{c.attention.upper()}: {readers} {heads}"
+    return view.config.mixer.summary()
 
 
 def mla_grid_options(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
     """Return `head_grid`'s kv_names and reads for MLA, which has no KV heads; {} for the other types of attention."""
-    if config.attention != "mla":
+    if config.mixer.shares_kv_heads:
         return {}
     own = "keys and values of its own, expanded from the latent, and the shared RoPE key"
     return {"kv_names": [f"K{h}, V{h}" for h in range(config.n_heads)], "reads": n_rows * [[own] * config.n_heads]}

@@ -188,11 +188,11 @@ def latent_widths(model: ModelConfig) -> str:
 def latent_note(model: ModelConfig) -> str:
     """Describe the MLA widths that this page compares: the model's own, or those of the what-if."""
     widths = latent_widths(with_latent(model))
-    if model.attention == "mla":
+    if not model.mixer.shares_kv_heads:
         return f"{widths}, the model's own"
     return f"{widths}, in DeepSeek-V2's proportions (a latent of 4 head widths, a RoPE key of half a width)"
 
 
 def what_if_note(model: ModelConfig) -> str:
     """State that the MLA in a figure is not a trained model; "" if the model itself has MLA."""
-    return "" if model.attention == "mla" else "MLA is a what-if, not the trained MLA checkpoint."
+    return "" if not model.mixer.shares_kv_heads else "MLA is a what-if, not the trained MLA checkpoint."

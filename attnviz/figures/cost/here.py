@@ -98,5 +98,5 @@ def _finding(by_model: dict[ModelConfig, list[Timing]]) -> str:
 
 
 def _latent_note(configs: Iterable[ModelConfig]) -> str:
-    widths = [latent_widths(config) for config in configs if config.attention == "mla"]
+    widths = [latent_widths(config) for config in configs if config.mixer.absorbed]
     return f" MLA runs in its absorbed form, with {widths[0]}." if widths else ""

@@ -239,19 +239,8 @@ def parallel_note(serving: Serving) -> str:
         of_degree = f" of degree {degree}"
     if degree == 1:
         return added
-    if model.attention == "mla":
-        return (
-            f"{added} With tensor parallelism{of_degree} each would keep the latents of all heads: {degree} times "
-            "these caches."
-        )
-    if model.n_kv_heads < degree:
-        heads = "KV head" if model.n_kv_heads == 1 else "KV heads"
-        at_least = "at least " if degree % model.n_kv_heads else ""  # some then read two KV heads
-        return (
-            f"{added} With tensor parallelism{of_degree} each would keep a whole KV head, and this model has "
-            f"{model.n_kv_heads} {heads}: {at_least}{degree / model.n_kv_heads:.3g} times these caches."
-        )
-    return added
+    kept = model.mixer.under_tensor_parallelism(degree)
+    return f"{added} With tensor parallelism{of_degree} each {kept}" if kept else added
 
 
 def _batching_note(serving: Serving) -> str:

@@ -60,7 +60,7 @@ def attention_parameters(
             **_counted("counted in the live module", counted),
             **_columns([c.attention for c in counts]),
         },
-        formula=by_part(equation) if selected.attention == "mla" else aligned(equation),
+        formula=aligned(equation) if selected.mixer.shares_kv_heads else by_part(equation),
         legend=meanings(equation),
     )
 

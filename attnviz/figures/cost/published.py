@@ -216,11 +216,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
 
 def assumption(model: ModelConfig) -> str:
     """Describe in a few words what a layer caches per token."""
-    if model.attention == "mla":
-        return f"latent of {model.kv_lora_rank} and RoPE key of {model.qk_rope_head_dim}, no factor 2"
-    heads = f"2 × {count(model.n_kv_heads, 'KV head')} of {model.head_dim}"
-    if model.n_heads * model.head_dim != model.d_model:
-        heads += f" (not d_model / n_heads = {model.d_model / model.n_heads:g})"
+    heads = model.mixer.assumption(model.d_model)
     if model.sliding_window is None:
         return heads
     n_full = len(set(model.full_layers))

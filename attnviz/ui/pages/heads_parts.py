@@ -29,7 +29,7 @@ def select(layer: int, head: int) -> None:
 
 def kv_names(config: ModelConfig) -> list[str] | None:
     """Return names for MLA's expanded keys; None for the other types of attention."""
-    return [f"Keys {head}" for head in range(config.n_heads)] if config.attention == "mla" else None
+    return None if config.mixer.shares_kv_heads else [f"Keys {head}" for head in range(config.n_heads)]
 
 
 def number(view: View) -> None:

@@ -142,12 +142,8 @@ def _is_trained(view: View) -> bool:
 
 def _sharing(config: ModelConfig, head: int) -> str:
     """Return a phrase on the KV head that `head` reads, and the heads it shares it with."""
-    if config.attention == "mla":
-        return (
-            "each head has keys and values of its own, expanded from "
-            f"{count(config.kv_lora_rank, 'number')} per token; all heads share one RoPE key of "
-            f"{config.qk_rope_head_dim}"
-        )
+    if own := config.mixer.own_keys():
+        return own
     read = config.layer.kv_head_of
     others = [h for h in range(config.n_heads) if read[h] == read[head] and h != head]
     readers = f"with {'head' if len(others) == 1 else 'heads'} {listed(others)}" if others else "alone"
@@ -244,8 +240,8 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
 
 def crossed(view: View) -> None:
     """Cross-attention: the text's queries on a second text's keys, in all layers and heads."""
-    if view.config.attention == "mla":
-        st.info("Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA in the sidebar.")
+    if why := view.config.mixer.cannot("cross-attention"):
+        st.info(why)
         return
     second_text("Second text, whose tokens become keys and values")
     context, key_labels = compute_heads.second_text_of(view)

@@ -22,14 +22,6 @@ from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.headline import headline, mla_grid_options, soft_capped
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained on the same books."
-WHY = (
-    "The keys and values of all earlier tokens stay in the KV cache while a text is generated: with half as many KV "
-    "heads, the cache is half as large."
-)
-WHY_MLA = (
-    "The keys and values of all earlier tokens stay in the KV cache while a text is generated. MLA caches one latent "
-    "per token in their place, from which all heads expand theirs, and one RoPE key that they share."
-)
 TOO_LARGE = "This model is too large to run in the wrong order here."
 ROW_NAMES = {group_quality.FIRST: "first head"}  # short, beside a row of maps
 
@@ -61,7 +53,7 @@ def control(view: View) -> None:
             icon=":material/error:",
         )
         return
-    st.markdown(f"{headline(view)} {WHY_MLA if view.config.attention == 'mla' else WHY}")
+    st.markdown(f"{headline(view)} {view.config.mixer.why_cached()}")
     variants = compute_groups.variants(view.settings)
     configs = [models.config_of(variant) for variant in variants]
     if view.settings.opened:
@@ -84,7 +76,7 @@ def control(view: View) -> None:
 
 def _button(config: ModelConfig, own: bool) -> str:
     """Return the attention's name; for an untrained model also its number of KV heads."""
-    return attention_name(config) + f" (K={config.n_kv_heads})" * (own and config.attention != "mla")
+    return attention_name(config) + f" (K={config.n_kv_heads})" * (own and config.mixer.shares_kv_heads)
 
 
 def _take_variant(variants: list) -> None:
@@ -98,7 +90,7 @@ def sharing(view: View) -> None:
     """Diagram of which query head reads which KV head, and the effect of the wrong order."""
     layer, head = view.layer_and_head
     c = view.config
-    if c.attention == "mla":
+    if not c.mixer.shares_kv_heads:
         group_diagram(latent.latent_sharing(c, head), key="diagram", on_head=_take_head)
         return
     tiled = view.settings.tiled
@@ -155,7 +147,7 @@ def scale(view: View) -> None:
     """The projections and one decode step, to scale."""
     config, measured = view.config, compute_groups.cache_of_family(view.settings)
     work = groups_work.work_panel(compute_groups.compared(view.settings), config, len(view.ids))
-    if config.attention == "mla":
+    if not config.mixer.shares_kv_heads:
         to_scale([work], "stored")
         charts.show(latent.latent(config), "latent-scale")
         charts.on_demand("Zoom, numbers and downloads", {"cache": lambda: groups.cache(measured, config)})
@@ -172,7 +164,7 @@ def scale(view: View) -> None:
 def maps(view: View) -> None:
     """Maps of one layer, each in the hue of the KV head that its head reads."""
     layer, head = view.layer_and_head
-    st.markdown(f"## Layer {layer}: {_maps_finding(view)}")
+    st.markdown(f"## Layer {layer}: {view.config.mixer.maps_finding()}")
     st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. Weights: {view.origin}.")
     if view.config.n_layers > 1:
         state.control(
@@ -197,15 +189,6 @@ def maps(view: View) -> None:
     )
 
 
-def _maps_finding(view: View) -> str:
-    c = view.config
-    if c.attention == "mla":
-        return f"{count(c.n_heads, 'head')}, keys and values of each expanded from one latent"
-    if c.n_kv_heads == c.n_heads:
-        return f"{count(c.n_heads, 'head')}, each with its own keys and values"
-    return f"{count(c.n_heads, 'query head')} share {count(c.n_kv_heads, 'KV head')}; hue = KV head"
-
-
 @state.part("closer", comparable)
 def closer(view: View) -> None:
     """The open tab; the others are not computed."""
@@ -226,18 +209,18 @@ def _equal(view: View) -> None:
         st.info(f"{soft_capped(view)} PyTorch's kernel has no such cap, so the numerical checks are skipped.")
         return
     found = compute_groups.equalities_of(view.settings, view.ids, layer)
-    if view.config.attention == "mla":  # the tab of MLA has the absorbed form
+    if view.config.mixer.absorbed:  # the tab of MLA has the absorbed form
         found = [each for each in found if each[0].claim != ABSORBED]
     copied = (
         " Where a formulation needs another number of KV heads, the layer's own are copied to each query head, or "
-        "averaged into one." * (view.config.attention != "mla")
+        "averaged into one." * view.config.mixer.shares_kv_heads
     )
     st.markdown(
         f"## Layer {layer}: {_agreement(found)}\n\n"
         f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}.{copied}\n\n"
         + _equalities(found)
     )
-    if view.config.attention == "mla":
+    if view.config.mixer.absorbed:
         st.caption("The absorbed form is compared in the tab “Multi-head latent attention”.")
 
 
@@ -286,7 +269,7 @@ def _cost(view: View) -> None:
     selected, text = attention_name(view.config), _text(view)
     with left:
         losses = compute_groups.losses_of_sharing(view.settings, view.ids)
-        latent_selected = view.config.attention == "mla"
+        latent_selected = not view.config.mixer.shares_kv_heads
         charts.show(group_quality.losses(losses, view.config.n_kv_heads, text, latent_selected), "losses")
     with right:
         members = compute_groups.members_of(view.settings, view.ids)
@@ -355,7 +338,7 @@ def _before_after(view: View) -> None:
 
 def _beside_latent(view: View, n_kv_heads: int) -> None:
     """Say for MLA that MHA's heads are merged here, and why into this many KV heads."""
-    if view.config.attention == "mla":
+    if not view.config.mixer.shares_kv_heads:
         cached = compute_groups.numbers_cached(view.config)
         head_dim = models.config_of(compute_groups.base_of(view.settings)).head_dim
         st.markdown(
@@ -392,7 +375,7 @@ def _latent(view: View) -> None:
     config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
     left, right = st.columns(2, gap="large")
     with left:
-        if view.config.attention != "mla" or state.alone():
+        if view.config.mixer.shares_kv_heads or state.alone():
             charts.show(latent.latent(config), "latent")
         else:  # the top of the page draws it, and the first tab has the other checks
             found = [each for each in found if each[0].claim == ABSORBED]

@@ -232,7 +232,7 @@ def _without(view: View) -> None:
     variants = {"With RoPE": "on", "Without RoPE": "off"}
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
     notes = {"With RoPE": "Each pair rotated.", "Without RoPE": "The same weights and text, nothing rotated."}
-    if view.config.attention != "mla":
+    if not view.config.mixer.cannot("partial rotation"):
         fraction = state.control(
             st.slider, "Share of rotated dimensions", "fraction", step=0.05, format="percent",
             help="rotary_fraction: 25% in GPT-NeoX, 64 of 256 dimensions in GPT-J, 40% in Phi-2. The other "
@@ -299,7 +299,7 @@ def _longer(view: View) -> None:
                 losses = compute_rope.losses(view, ids, methods)
             charts.show(figures.loss_by_position(losses, trained, attention_name(config), view.origin), "loss")
             st.caption(f"Text: {which}.")
-    latent = config.attention == "mla"
+    latent = config.mixer.absorbed
     for name, scaling in methods.items():
         sizes = config.rotary_dim, config.head_dim
         if scaling and (sentence := figures.scores_scaled(name, scaling, *sizes, latent)):
@@ -323,7 +323,7 @@ def _latent(view: View) -> None:
         "distance, so they could not be multiplied in advance. So RoPE is decoupled: it rotates extra query dimensions "
         "and one extra key shared by all heads."
     )
-    if view.config.attention != "mla":
+    if not view.config.mixer.absorbed:
         st.button("Show it with the MLA checkpoint", on_click=_take_mla)
         return
     head = _head(view)
@@ -364,5 +364,5 @@ def _reads(view: View) -> str:
 def _head(view: View) -> rope_scores.Head:
     layer, head = view.layer_and_head
     c = view.config
-    latent = c.attention == "mla"
-    return rope_scores.Head(layer, head, c.layer.kv_head_of[head], c.n_kv_heads, view.origin, latent)
+    own_keys = not c.mixer.shares_kv_heads
+    return rope_scores.Head(layer, head, c.layer.kv_head_of[head], c.n_kv_heads, view.origin, own_keys)

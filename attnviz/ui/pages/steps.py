@@ -82,7 +82,7 @@ def _walk(view: View) -> None:
             st.segmented_control, "Version", "version", options=list(names), format_func=names.__getitem__,
             required=True, then=_from_the_change,
         )  # fmt: skip
-    if view.config.attention == "mla" and not compute_steps.mistake_of(view):
+    if view.config.mixer.absorbed and not compute_steps.mistake_of(view):
         state.control(
             st.checkbox, "Absorbed form: W_UK is applied to the query, and keys and values are never expanded",
             "absorbed",
