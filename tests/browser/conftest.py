@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, Playwright, expect
 
 from tests.browser.elsewhere import Elsewhere
 from tests.browser.painted import PATIENCE, rest, settle
@@ -17,6 +17,7 @@ from tests.browser.sidebar import to_page
 
 expect.set_options(timeout=PATIENCE)
 WIDE, NARROW = 1440, 390
+FIREFOX_ESR = Path(__file__).with_name("firefox_esr.cjs")
 CALM = "reduce"  # without Streamlit's shimmering grey boxes, Chromium takes a tenth less; tests of motion ask for it
 PAGES = {  # name of the screenshot: (path, name in the sidebar and on the page)
     "front": ("", "Overview"),
@@ -32,6 +33,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(scope="session")
+def firefox_esr() -> Iterator[None]:
+    """Let Playwright's driver speak with Firefox ESR too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NODE_OPTIONS", f"--require {FIREFOX_ESR}")
+        yield
+
+
+@pytest.fixture(scope="session")
+def playwright(firefox_esr: None, playwright: Playwright) -> Playwright:
+    return playwright
 
 
 @pytest.fixture(scope="session")
