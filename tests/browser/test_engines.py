@@ -20,7 +20,7 @@ from tests.browser.heads import TEXT
 from tests.browser.painted import painted_fraction
 from tests.browser.server import Server
 
-pytestmark = pytest.mark.filterwarnings("ignore:setting remote_server_addr:DeprecationWarning")  # by selenium, of itself
+pytestmark = pytest.mark.filterwarnings("ignore:setting remote_server_addr:DeprecationWarning")  # selenium's
 FIRST = ("query_groups?tab=equal", "heads?tab=family")  # several components of one kind come at once
 TABS = [f"{page.path}?tab={tab}" if tab else page.path for page in ALL for tab in page.tabs or [""]]
 ZOOM = 1.5  # of the browser itself, in Firefox: so a drawing is read and fits there too
