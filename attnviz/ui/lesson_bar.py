@@ -6,6 +6,7 @@ The step is part of the settings, and so of every link: the bar stays when the u
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import streamlit as st
@@ -34,11 +35,17 @@ def lesson_bar() -> None:
     """Draw the bar if a lesson is open; after one was left, a choice between its settings and those before it."""
     if state.current().lesson:
         _name_window()
-        with st.bottom, st.container(key="lesson-bar"):
+        with _place(), st.container(key="lesson-bar"):
             _bar()
     elif (before := state.settings_before_lesson()) and not state.alone():
         with st.bottom, st.container(key="lesson-left"):
             _choice(before)
+
+
+def _place() -> AbstractContextManager:
+    """Return where the bar stands: at the bottom of the window, or above the list of lessons, which it would cover."""
+    listed = state.page().path == "lessons" and not state.current().present
+    return nullcontext() if listed else st.bottom
 
 
 def _choice(before: Settings) -> None:

@@ -392,3 +392,11 @@ def test_the_front_door_leads_every_way_and_to_every_page() -> None:
 def test_registered_keys_are_what_streamlit_makes_classes_of() -> None:
     assert [key for key in ELEMENTS if not key.replace("-", "").isalnum()] == []
     assert ROOT.joinpath("pages/9_lessons.py").exists()
+
+
+def test_the_bar_leaves_the_list_of_lessons_free() -> None:
+    """It stands above the list, in the page; on other pages at the bottom of the window."""
+    place = {"lesson": "many-heads", "lesson_step": "3"}
+    found = [key for key, _ in keyed(opened("pages/9_lessons.py", **place).main)]
+    assert found.index("lesson-bar") < found.index("lesson-next") < found.index("lesson-keys")
+    assert not {"lesson-bar", "lesson-next"} & keys(opened("pages/1_heads.py", **place))
