@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MAX_CELLS = 256  # per side; in larger maps neighbouring cells are joined
 MAX_STAGE_CELLS = 96
 MAX_STAGE_TICKS = 15
+BY_TOKEN = " Here each row and column is a token: nothing is merged."
 HOVER = f"weight %{{z:.{DIGITS}f}}"
 
 
@@ -52,12 +53,14 @@ def head_map(
     query: int | None = None,
     key: int | None = None,
     ground: str | None = None,
+    unmerged: bool = False,
 ) -> Drawing:
     """Draw the weights of one head, tokens on both axes; masked cells are grey, also named in the hover text.
 
     labels: T token labels. scale: of colour, one of SCALES. exclude_first: draw the first key, the usual attention
     sink, in grey and outside the scale, so that the rest is visible. query, key: a row or a column to frame.
     ground: "light" or "dark", for the canvas colours on such a page; None: a scale that suits both.
+    unmerged: the page's other maps merge the tokens of a character, so say that this one does not.
     """
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     drawn = np.where(allowed, weights, np.float32(np.nan))
@@ -80,7 +83,7 @@ def head_map(
     return Drawing(
         figure,
         title=caption.title,
-        note=f"{caption.note}{joined(labels, MAX_CELLS, 'weights')}",
+        note=f"{caption.note}{joined(labels, MAX_CELLS, 'weights')}{BY_TOKEN * unmerged}",
         more="In the table, masked cells are blank.",
         alt=caption.alt,
         table=matrix_table(np.where(allowed, weights, np.nan), labels),

@@ -264,13 +264,11 @@ def _map(view: View) -> Drawing:
     from attnviz.figures import heads
 
     look = _look(view)
-    drawing = heads.head_map(
+    return heads.head_map(
         view.trace, view.labels, look.layer, look.head,
         scale=look.scale, exclude_first=look.exclude_first, query=look.query, key=look.key,
-        ground=st.context.theme.type,
+        ground=st.context.theme.type, unmerged=view.merged is not None,
     )  # fmt: skip
-    by_token = " Here each row and column is a token: nothing is merged." if view.merged else ""
-    return replace(drawing, note=f"{drawing.note}{by_token}")
 
 
 def _path(view: View) -> Drawing:
