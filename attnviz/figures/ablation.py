@@ -12,7 +12,7 @@ import numpy as np
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import shortened
-from attnviz.figures.numbers import signed
+from attnviz.figures.numbers import signed, told_apart
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, OUTLINE, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 from attnviz.phrases import count
@@ -54,7 +54,7 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
         },
     )  # fmt: skip
     helpful = int((effects > 0).sum())
-    name, change = f"L{most[0]} H{most[1]}", f"{before:.3f} → {losses[most]:.3f}"
+    name, change = f"L{most[0]} H{most[1]}", " → ".join(told_apart(before, float(losses[most]), digits=3))
     title = f"Ablating {name} raises the loss most: {change}"
     if effects[most] <= 0:
         title = f"No ablation raises the loss; nearest: {name}, loss {change}"
@@ -63,9 +63,9 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
     return Drawing(
         figure,
         title=title,
-        note=f"Change of the loss with one head ablated. Blue-green: it rises ({count(helpful, 'head')} of "
-        f"{n_measured}); brown: it falls. A small change does not show that a head is unimportant: later heads can "
-        "make up for it.",
+        note=f"Change of the loss with one head ablated. Blue-green: it rises ({helpful} of "
+        f"{count(n_measured, 'head')}); brown: it falls. A small change does not show that a head is unimportant: "
+        "later heads can make up for it.",
         more=f"Ablating a head: {METHOD_TEXTS[way]}. The loss is the mean of −ln p of each token that comes next, in "
         "nats: lower is better. The effects of heads ablated together need not add up.",
         alt=f"A table of {count(L, 'layer')} and {count(H, 'head')}. {title}. The changes range from "
@@ -114,8 +114,9 @@ def next_tokens(
         yaxis={**BARE, "tickvals": list(range(len(shown))), "ticktext": ticks, "range": [len(shown) - 0.5, -0.5]},
     )
     first, then = int(before.argmax()), int(after.argmax())
+    change = " → ".join(told_apart(float(before[first]), float(after[first]), digits=3))
     outcome = (
-        f"{quoted(shortened(vocabulary[first], 30))} stays most likely, {before[first]:.3f} → {after[first]:.3f}"
+        f"{quoted(shortened(vocabulary[first], 30))} stays most likely, {change}"
         if first == then
         else f"{quoted(shortened(vocabulary[then], 30))} instead of {quoted(shortened(vocabulary[first], 30))}"
     )

@@ -62,10 +62,10 @@ def prefill_sentence(step: WrittenStep, n_tokens: int) -> str:
 
 
 def odds_text(step: WrittenStep) -> str:
-    """State the probability of the token that is written: the model's and, if sampling changes it, that of the draw."""
+    """State the probability of the written token: the model's and, if sampling settings change it, that after them."""
     _, drawn = step.stages[-1]
     before, after = printed(step.probability), printed(drawn[step.candidates.index(step.id)])
-    return f"probability {before}" if before == after else f"probability {before} in the model and {after} in the draw"
+    return f"probability {before}" if before == after else f"probability {before} in the model, {after} as sampled"
 
 
 def choice_title(step: WrittenStep, vocabulary: Sequence[str]) -> str:

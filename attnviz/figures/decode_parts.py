@@ -15,7 +15,7 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.chart import Chart
 from attnviz.figures.decode import quartiles, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.numbers import signed
+from attnviz.figures.numbers import signed, told_apart
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE
@@ -57,7 +57,7 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     if n <= limit + 1:
         title, finding = f"The text's {count(n, 'token')} fit: no cache of {limit} is full", ""
     else:
-        of_all, _, sliding, with_sinks = (f"{loss:.3f}" for loss in after)
+        of_all, sliding, with_sinks = told_apart(after[0], *after[2:], digits=3)
         title = f"After {limit} tokens: loss {of_all} with all tokens, {sliding} sliding, {with_sinks} with sinks"
         worse = paired_difference(np.array(found[2].losses[limit:]), np.array(full.losses[limit:]))
         finding = f" Sliding changes the loss by {_difference(worse)} nats per token over {count(worse.n, 'token')}"

@@ -99,11 +99,11 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         n_flops, n_bytes = (costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
         title = f"{names[0]}: {n_flops:,} attention FLOPs and {n_bytes:,} B of cache per decode step"
     same = equations[0].value == equations[1].value
-    chance = f" Both numbers happen to be {equations[0].value:,}." if same else ""
+    coincidence = f" FLOPs and bytes are the same number here, {equations[0].value:,}." if same else ""
     return Caption(
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
-        f"{_attended_text(selected, n_tokens)}. {selected.mixer.flops_note(selected.n_layers)}{chance}",
+        f"{_attended_text(selected, n_tokens)}. {selected.mixer.flops_note(selected.n_layers)}{coincidence}",
         alt=f"{title}; {costs['parameters of the model'][here]:,} of "
         f"{costs['parameters of the model'][0]:,} parameters.",
         table={"attention": names, **costs},

@@ -17,7 +17,7 @@ from attnviz.analysis.roles import ABOVE_CHANCE, LOCAL
 from attnviz.analysis.standing_out import DUPLICATE, EXPLAINED, INDUCTION
 from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
-from attnviz.figures.numbers import DIGITS, printed, rounded
+from attnviz.figures.numbers import DIGITS, form, printed, rounded
 from attnviz.figures.phrases import meanings
 from attnviz.phrases import count, in_quotes, listed
 
@@ -123,12 +123,16 @@ def weight_equation(
     unmasked = "only unmasked key" if len(row) == 1 else count(len(row), "unmasked key")
     keys, at = f"{unmasked} of query {query}", f"{query},{key}"
     score = Value(
-        _number(scores[key]), f"s({query}, {key})", f"score of query {query} and key {key}", DIGITS, latex=f"s_{{{at}}}"
+        _number(scores[key]),
+        f"s({query}, {key})",
+        f"score of query {query} and key {key}",
+        latex=f"s_{{{at}}}",
+        **form(scores[key]),
     )
     largest = Value(_number(row.max()), "m", f"largest score of the {keys}", DIGITS)
     total = Value(_number(np.exp(row - row.max()).sum()), "Z", f"sum of exp(score − m) over the {keys}", DIGITS)
     return Equation(
-        function("exp", score - largest) / total, f"a({query}, {key})", f"a_{{{at}}}", digits=DIGITS,
+        function("exp", score - largest) / total, f"a({query}, {key})", f"a_{{{at}}}", **form(weights[key]),
         computed=_number(weights[key]), meaning=f"weight of query {query} and key {key}",
     )  # fmt: skip
 

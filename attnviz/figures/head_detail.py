@@ -15,7 +15,7 @@ from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import low, shortened, weight_equation
-from attnviz.figures.numbers import DIGITS, printed, rounded, significant
+from attnviz.figures.numbers import DIGITS, form, printed, rounded, significant
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, DIVERGING, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import BARE
@@ -159,14 +159,14 @@ def score_equation(parts: ScoreParts, query: int, key: int, root: float | None =
     """Return the equation of one score: the dot product divided by √root, or by √head_dim if root is None."""
     at = f"{query},{key}"
     dot = Value(
-        float(rounded(parts.dot)), f"q{low(query)}·k{low(key)}", "dot product of query and key vector", DIGITS,
-        latex=rf"q_{{{query}}} \cdot k_{{{key}}}",
+        float(rounded(parts.dot)), f"q{low(query)}·k{low(key)}", "dot product of query and key vector",
+        latex=rf"q_{{{query}}} \cdot k_{{{key}}}", **form(parts.dot),
     )  # fmt: skip
     D = len(parts.order)
     divisor = Value(D, "D", "head_dim") if root in (None, D) else Value(root, "n", "query_pre_attn_scalar")
     scale = function("√", divisor)
     return Equation(
-        dot / scale, f"s({query}, {key})", f"s_{{{at}}}", digits=DIGITS, computed=float(rounded(parts.score)),
+        dot / scale, f"s({query}, {key})", f"s_{{{at}}}", **form(parts.score), computed=float(rounded(parts.score)),
         meaning=f"score of query {query} and key {key}",
     )  # fmt: skip
 

@@ -1,12 +1,21 @@
-"""Rounding and printing of scores and weights, with the same number of digits everywhere on a page."""
+"""Rounding and printing of scores, weights and losses, by the same rule everywhere on a page.
+
+A number is printed with a fixed number of decimals. One that would print as zero although it is not has two significant
+digits instead, and two that differ but would print the same have as many decimals as show it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context
+from typing import TypedDict
 
 import numpy as np
 
+from attnviz.equations import number_text
+
 DIGITS = 4  # decimals of a score and of a weight
+MOST_DIGITS = 7  # decimals of two numbers that differ in the last ones: about what float32 tells apart
 THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
 
 
@@ -16,14 +25,48 @@ def steps(values: np.ndarray | float) -> np.ndarray:
     return np.copysign(np.floor(np.abs(values) * 10**DIGITS + 0.5), values) + 0.0  # no minus before a zero
 
 
-def rounded(values: np.ndarray | float) -> np.ndarray:
-    """Round the numbers to the decimals that are printed, float64."""
-    return steps(values) / 10**DIGITS
+def rounded(values: np.ndarray | Sequence[float] | float) -> np.ndarray:
+    """Round the numbers to the digits that are printed, float64; a small one keeps two significant digits."""
+    values = np.asarray(values, np.float64)
+    found = np.array(steps(values) / 10**DIGITS)
+    small = (found == 0) & (values != 0)
+    found[small] = [float(f"{x:.1e}") for x in values[small]]
+    return found
 
 
 def printed(value: float) -> str:
-    """Format a score or a weight: "0.9341", "−1.5000"."""
-    return f"{float(rounded(value)):.{DIGITS}f}".replace("-", "−")
+    """Format a score or a weight: "0.9341", "−1.5000", "3.2·10⁻⁵", "0"; packed_weights.js does the same."""
+    shown = float(rounded(value))
+    if is_small(shown):
+        return number_text(shown, digits=1, scientific=True)
+    return f"{shown:.{DIGITS}f}".replace("-", "−") if shown else "0"
+
+
+def is_small(value: float) -> bool:
+    """Check whether the number is not zero but would print as zero."""
+    return 0 < abs(value) < 0.5 / 10**DIGITS
+
+
+class Form(TypedDict):
+    """How a `Value` or an `Equation` prints a number."""
+
+    digits: int
+    scientific: bool
+
+
+def form(value: float) -> Form:
+    """Return the form in which this number is printed as `printed` prints it."""
+    small = is_small(float(rounded(value)))
+    return {"digits": 1 if small else DIGITS, "scientific": small}
+
+
+def told_apart(*values: float, digits: int) -> list[str]:
+    """Format numbers with these decimals, or with as many more as show that they differ: ["2.2808", "2.2811"]."""
+    for decimals in range(digits, MOST_DIGITS + 1):
+        shown = [f"{value:z.{decimals}f}".replace("-", "−") for value in values]
+        if len(set(shown)) == len(set(values)):
+            return shown
+    return [f"{value:z.{digits}f}".replace("-", "−") for value in values]  # equal but for rounding error
 
 
 def significant(value: float) -> str:

@@ -14,6 +14,7 @@ from attnviz.analysis.rope import wavelengths as wavelengths_of
 from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.numbers import told_apart
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import (
     BROWN,
@@ -300,8 +301,9 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
     beyond = {name: float(losses[trained:].mean()) for name, losses in by_method.items()}
     inside = {name: float(losses[:trained].mean()) for name, losses in by_method.items()}
     best = min(beyond, key=beyond.__getitem__)
-    found = "; no method lowers it" if best == "none" else f", {beyond[best]:.2f} with {best}"
-    title = f"Beyond {trained} tokens the loss is {beyond['none']:.2f} without scaling{found}"
+    without, with_best = told_apart(beyond["none"], beyond[best], digits=2)
+    found = "; no method lowers it" if best == "none" else f", {with_best} with {best}"
+    title = f"Beyond {trained} tokens the loss is {without} without scaling{found}"
     return Drawing(
         figure,
         title=title,

@@ -168,7 +168,7 @@ OVERVIEW_GROUPS = {  # by purpose: what each offers, and the paths of its pages;
     "Understand it": ("Lessons in six to ten steps each, on a trained model and a text of their own.", ("lessons",)),
     "Look around": ("Each head's map, shared KV heads, RoPE's rotations, the source as it ran, decoding.", ()),
     "Prepare": (
-        "Before an interview: a mock one on Practice, then questions, mistakes in code, code to write.",
+        "Before an interview: questions, a mock interview, mistakes to find in code, code to write.",
         ("mistakes", "practice"),
     ),
     "Work out a cost": ("Parameters and KV cache of these settings and of published models.", ("cost",)),

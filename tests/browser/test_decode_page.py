@@ -172,7 +172,7 @@ def the_probability_of_the_draw_is_that_of_the_last_column(page: Page) -> None:
     player = page.locator(".dp")
     in_model, in_draw = (player.locator(f".candidates .chosen td:{at}") for at in ("nth-child(2)", "last-child"))
     expect(in_model).to_have_text(re.compile(r"^0\.\d{4}$"))
-    both = f"probability {in_model.inner_text()} in the model and {in_draw.inner_text()} in the draw"
+    both = f"probability {in_model.inner_text()} in the model, {in_draw.inner_text()} as sampled"
     assert in_model.inner_text() != in_draw.inner_text()
     expect(player.get_by_role("heading", name=re.compile(f"^Next: “.*”, {re.escape(both)}"))).to_be_visible()
     press(page, "One token on")

@@ -128,8 +128,8 @@ def test_the_title_over_the_candidates_names_the_token_that_is_written(odds, tit
 @pytest.mark.parametrize(
     ("token", "title"),
     [
-        (2, "“ the”, probability 0.6000 in the model and 0.7500 in the draw"),
-        (3, "“ a”, probability 0.2000 in the model and 0.0000 in the draw; most likely in the model “ the”, 0.6000"),
+        (2, "“ the”, probability 0.6000 in the model, 0.7500 as sampled"),
+        (3, "“ a”, probability 0.2000 in the model, 0 as sampled; most likely in the model “ the”, 0.6000"),
         (5, "“ it”, probability 0.1000; most likely “ the”, 0.6000"),
     ],
 )

@@ -51,7 +51,19 @@ def labels(trace):
 def cells(message):
     """Return the text of each cell as the browser prints it: divided by 10,000, with four decimals."""
     codes = read(message)[1]
-    return np.where(codes > 10_000, "masked", np.char.mod("%.4f", codes / 10_000))
+    return np.where(codes > 10_000, "masked", np.where(codes, np.char.mod("%.4f", codes / 10_000), "< 0.0001"))
+
+
+def tex(number):
+    """Return a printed number with a power of ten as LaTeX writes it: "3.2·10⁻⁵"."""
+    digits, _, power = number.partition("·10⁻")
+    return rf"{digits}\cdot 10^{{-{power.translate(str.maketrans('⁰¹²³⁴⁵⁶⁷⁸⁹', '0123456789'))}}}" if power else number
+
+
+def value(number):
+    """Return the value of a printed number without a sign: 3.2e-05 of "3.2·10⁻⁵"."""
+    digits, _, power = number.partition("·10⁻")
+    return float(digits) / 10 ** (int(power.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))) if power else 0)
 
 
 def pairs(trace, most=12):
@@ -74,6 +86,7 @@ def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
     assert f".{DIGITS}f" in hovered.hovertemplate
     for query, key in pairs(trace):
         wanted = printed(weights[query, key]) if allowed[query, key] else "masked"
+        in_cell = "< 0.0001" if allowed[query, key] and weights[query, key] < 5e-5 else wanted
         look = head_view.Look(layer, head, query, key, key)
         captions = (
             map_caption(trace, labels, layer, head),
@@ -83,20 +96,20 @@ def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
         header = head_view.path_of(trace, labels, look, captions[1])
         path = heads.score_path(trace, labels, layer, head, query, key)
         one = head_detail.weight_by_steps(trace, labels, layer, head, query, key)
-        assert grid[query, key] == lines[query, key] == cells(message)[0, 0, query, key] == wanted
+        assert grid[query, key] == lines[query, key] == cells(message)[0, 0, query, key] == in_cell
         assert captions[1].title.endswith(f": {wanted}") and path.title.endswith(f": {wanted}")
         assert wanted in one.title and wanted in one.alt
         score = trace.scores_of(layer, head)[query, key]
         assert f"score {printed(score)}, " in one.title and printed(path.table["score"][key]) == printed(score)
-        assert f"{header['scores'][key]:.4f}".replace("-", "−") == printed(score)
+        assert printed(header["scores"][key]) == printed(score)
         if wanted == "masked":
             assert captions[1].line == "" and "a_{" not in one.formula
             continue
-        assert f"{header['weights'][key]:.4f}" == printed(path.table["weight"][key]) == wanted
+        assert printed(header["weights"][key]) == printed(path.table["weight"][key]) == wanted
         assert printed(drawing.table[f"{key} {labels[key]}"][query]) == wanted
         assert printed(np.array(hovered.z)[query, key]) == wanted
         for formula in (path.formula, one.formula.removesuffix(r" \end{aligned}"), captions[1].line):
-            assert formula.endswith(f"= {wanted}")
+            assert formula.endswith((f"= {wanted}", f"= {tex(wanted)}"))
 
 
 def test_the_equations_evaluate_to_what_they_say(trace, labels):
@@ -107,9 +120,9 @@ def test_the_equations_evaluate_to_what_they_say(trace, labels):
             assert not trace.allowed[0, query, key]
             continue
         score, largest, total, weight = re.search(
-            r"= exp\(([−\d.,]+) − \(?([−\d.,]+?)\)?\) / ([\d.,]+) = ([\d.]+)$", line
+            r"= exp\(([−\d.,]+) − \(?([−\d.,]+?)\)?\) / ([\d.,]+) = ([\d.]+(?:·10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?)$", line
         ).groups()
         score, largest, total = (float(n.replace("−", "-").replace(",", "")) for n in (score, largest, total))
-        assert math.exp(score - largest) / total == pytest.approx(float(weight), abs=2.1e-4)
+        assert math.exp(score - largest) / total == pytest.approx(value(weight), abs=2.1e-4)
         row = trace.scores_of(0, 0)[query][trace.allowed[0, query]]
         assert f"{largest:.4f}" == f"{row.max() + 0.0:.4f}" or abs(largest - row.max()) < 5.1e-5

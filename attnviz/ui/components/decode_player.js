@@ -275,17 +275,10 @@ function candidates(view, step, now) {
   view.candidates.style.minWidth = `${80 + 76 * step.stages.length}px`;
 }
 
-// As the server prints numbers: "0.3101", "3.1·10⁻⁶".
-function chance(p) {
-  if (!p || p >= 0.00005) return p ? p.toFixed(4) : "0";
-  const [mantissa, power] = p.toExponential(1).split("e-");
-  return `${mantissa}·10⁻${[...power].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
-}
-
 function shareOf(p) {
   const cell = el("td", ""), share = el("div", "share"), bar = el("b", "");
   bar.style.width = `${100 * p}%`;
-  share.append(bar, el("span", "", chance(p)));
+  share.append(bar, el("span", "", printed(p)));
   cell.append(share);
   return cell;
 }

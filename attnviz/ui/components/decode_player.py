@@ -17,6 +17,7 @@ from attnviz.config import ModelConfig
 from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures
 from attnviz.figures import theme
+from attnviz.figures.numbers import rounded
 from attnviz.figures.numbers import steps as ten_thousandths
 from attnviz.text import marks
 from attnviz.ui.components.as_bytes import framed
@@ -131,12 +132,13 @@ def pack(written: Written, config: ModelConfig, text: Text, vocabulary: Vocabula
         "prompt": list(text.labels),
         "shown": text.shown,
         "steps": [
-            {"id": s.id, "p": _short(s.probability), "candidates": s.candidates, "counted": line, "names": named,
+            {"id": s.id, "p": float(rounded(s.probability)), "candidates": s.candidates, "counted": line,
+             "names": named,
              "begins": {i: words.described(i) for i in named if words.described(i)},
              "added": [added.start, readable(added.text)],
              "odds": figures.odds_text(s), "title": figures.choice_title(s, words),
              "passing": figures.passing_text(s, len(vocabulary)),
-             "stages": [[name, [_short(p) for p in odds]] for name, odds in s.stages]}
+             "stages": [[name, rounded(odds).tolist()] for name, odds in s.stages]}
             for s, line, named, words, added in zip(
                 steps, counted, names, after, text.added[place.first :], strict=True
             )
@@ -156,8 +158,3 @@ def pack(written: Written, config: ModelConfig, text: Text, vocabulary: Vocabula
     }  # fmt: skip
     cells = [*([] if place.first else [written.rows]), *(step.rows for step in steps)]
     return framed(header, *(ten_thousandths(each.numpy()).clip(0, STEPS).astype("<u2").tobytes() for each in cells))
-
-
-def _short(p: float) -> float:
-    """Round to the printed digits: four decimals; two significant digits below 0.00005."""
-    return round(p, 4) if p >= 0.00005 else float(f"{p:.1e}")

@@ -125,10 +125,16 @@ function largest(cells, M, q0, q1, k0, k1, masked) {
 
 // ---- text
 
-const weightText = (cell, steps, before = "") => (cell > steps ? "masked" : before + printed(cell / steps));
+// A cell has steps of a ten-thousandth: of a smaller weight it only tells that it is smaller.
+const weightText = (cell, steps, before = "") => (cell > steps ? "masked" : before + (cell ? printed(cell / steps) : "< 0.0001"));
 
-// A score or a weight as the server prints it; the server sends rounded numbers, so that nothing is rounded twice.
-const printed = (value) => value.toFixed(4).replace("-", "−");
+// A score, weight or probability as the server prints it: "0.3101", "3.1·10⁻⁶", "0". The server sends rounded numbers, so that
+// nothing is rounded twice.
+function printed(value) {
+  if (!value || Math.abs(value) >= 0.00005) return value ? value.toFixed(4).replace("-", "−") : "0";
+  const [mantissa, power] = value.toExponential(1).replace(/^-/, "−").split("e-");
+  return `${mantissa}·10⁻${[...power].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
+}
 
 // A long press reads the cell under the finger, and keeps reading as it moves; other touches scroll or pinch the page.
 const LONG_PRESS = 350, TOUCH_SLOP = 12; // milliseconds, pixels

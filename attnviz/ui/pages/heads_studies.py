@@ -19,7 +19,7 @@ from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_studies, heads, role_captions
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
-from attnviz.figures.numbers import printed
+from attnviz.figures.numbers import printed, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of, listed
 from attnviz.session.opening import offered, short_name
@@ -105,7 +105,8 @@ def _take_mask(row: int, head: int) -> None:
 
 def _mask_losses(offered: list[compute_heads.Mask], losses: list[float]) -> str:
     """Return the losses under the first three masks, for a title: the others are not masks to predict with."""
-    parts = [f"{loss:.3f} ({mask.name.lower()})" for mask, loss in zip(offered, losses, strict=False)]
+    shown = told_apart(*losses, digits=3)
+    parts = [f"{loss} ({mask.name.lower()})" for mask, loss in zip(offered, shown, strict=False)]
     return f": loss {', '.join(parts)} nats per token" if parts else ""
 
 
@@ -183,7 +184,8 @@ def off(view: View) -> None:
 def _without(ablated: list[tuple[int, int]], before: float, after: float) -> str:
     """Return the title of the prediction without these heads."""
     names = listed(f"L{layer} H{head}" for layer, head in ablated)
-    return f"## Without {names}, the loss goes from {before:.3f} to {after:.3f} nats per token"
+    from_, to = told_apart(before, after, digits=3)
+    return f"## Without {names}, the loss goes from {from_} to {to} nats per token"
 
 
 def _effects(view: View, ids: tuple[int, ...]) -> compute_ablation.Effects:

@@ -93,8 +93,8 @@ def _local_commands(task: compute.Task) -> None:
     st.markdown("Any correct implementation passes: loops, einsum, fused kernels.")
     st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
     st.caption(
-        "The limits protect against accidents, not against an attacker: judge only your own code. This page runs no "
-        "code sent to it."
+        "The limits protect against accidents, not against an attacker: judge only code you trust. Code runs from a "
+        "file on your own machine; it cannot be sent from this page."
     )
 
 

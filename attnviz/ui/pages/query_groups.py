@@ -13,6 +13,7 @@ from attnviz.cost import attention_name
 from attnviz.experiments.equalities import ABSORBED, Comparison
 from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.drawing import escaped
+from attnviz.figures.numbers import told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count
 from attnviz.ui import charts, state
@@ -125,8 +126,9 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
 def _tiled_loss(found: compute_groups.Tiling, text: str) -> str:
     if not len(found.losses):
         return ""
+    before, after = told_apart(float(found.losses.mean()), float(found.tiled_losses.mean()), digits=2)
     return (
-        f" The loss goes from {found.losses.mean():.2f} to **{found.tiled_losses.mean():.2f}** nats per token "
+        f" The loss goes from {before} to **{after}** nats per token "
         f"({group_quality.signed(found.change)}, {count(found.change.n, 'predicted token')} of {text})."
     )
 

@@ -66,7 +66,10 @@ def top(view: View) -> None:
 def rotation(view: View) -> None:
     """Rotation of one pair of a query and a key: in numbers, and as arrows that shift together."""
     st.header("The rotation of one pair", divider="gray")
-    st.markdown("Press Play: q and k rotate by the same angle, so the distance and the score do not change.")
+    st.markdown(
+        "Press Play to shift q and k by the same number of positions. Each rotates by its own position; the score "
+        "depends only on their difference, so it does not change."
+    )
     selection(view)
     config, values = compute_rope.rotated(view), compute_rope.frequencies(view)
     rotated = compute_rope.rotated_pair(view, compute_rope.pair_of(view))
