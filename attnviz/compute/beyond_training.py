@@ -93,8 +93,8 @@ def split_characters(spans: Sequence[Span]) -> str:
         return ""
     return (
         f"{split:,} of {count(n_characters, 'character')} {'is' if split == 1 else 'are'} several tokens each: this "
-        "tokenizer has only their bytes. Heads can merge the rows and columns of a character; for characters that are "
-        "one token, open a model whose tokenizer has them, or choose another text."
+        "tokenizer has only their bytes. The Heads page can merge the rows and columns of a character; for "
+        "characters that are one token, open a model whose tokenizer has them, or choose another text."
     )
 
 

@@ -272,9 +272,9 @@ def family_times(found: Sequence[Member]) -> Drawing:
     return Drawing(
         _times(names, seconds),
         title=title,
-        note=f"The time is that of a whole step, not only of reading the cache. {_against(found)} Here a step reads "
+        note=f"Times are of whole steps, not only of reading the cache. {_against(found)} Here a step reads "
         "more bytes of weights than of cache.",
-        more="A step is the pass, the filters and the draw. Bars: median of "
+        more="A step is the forward pass, the filters and the sampling. Bars: median of "
         f"{seconds[0].n_runs} steps, the models in turn; lines: from the first to the third quartile."
         f"{unsteady(seconds)}",
         alt="; ".join(f"{name}: {quartiles(s)}" for name, s in zip(names, seconds, strict=True))

@@ -88,7 +88,7 @@ def _largest_term(parts: ScoreParts, added: np.ndarray) -> str:
     most = int(np.abs(added).argmax())
     vectors, products = (significant(far) for far in _full_colour(parts))
     return (
-        f"The largest contribution comes from {_term(parts, most)}: {printed(added[most])}. Full colour stands at "
+        f"The largest contribution comes from {_term(parts, most)}: {printed(added[most])}. Full colour is at "
         f"±{vectors} for q and k, ±{products} for q × k."
     )
 

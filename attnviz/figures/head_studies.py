@@ -70,7 +70,7 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
 
 def _sinks(first_token: np.ndarray) -> str:
     n = int((first_token > SINK).sum())
-    return f"{n} of {count(first_token.size, 'head')}: over half on the first token"
+    return f"{n} of {count(first_token.size, 'head')} put{'s' * (n == 1)} over half of the weight on the first token"
 
 
 def _add_cells(figure: Chart, values: np.ndarray, hover: str, decimals: int) -> None:

@@ -88,7 +88,7 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
     )
     return Drawing(
         figure,
-        title=f"{name} writes most at {most} {_name(labels, most)}: norm {printed(norms[most])}",
+        title=f"{name} writes most at token {most} {_name(labels, most)}: norm {printed(norms[most])}",
         note=f"Norm of the vector that the head adds to the residual stream at each token, after W_o. Query {query} "
         f"{_name(labels, query)}: {printed(norms[query])}.",
         alt=f"Norm of the output of {name}: one bar per token; the longest, {printed(norms[most])}, at token {most} "
@@ -121,7 +121,7 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
     raised, lowered = (f"{quoted(shortened(vocabulary[i], 30))} by {printed(abs(effects[i]))}" for i in (up, down))
     return Drawing(
         figure,
-        title=f"At {query} {_name(labels, query)}, {name} raises {raised}",
+        title=f"At token {query} {_name(labels, query)}, {name} raises {raised}",
         note="What the head's output adds to each logit directly; effects through later layers are not counted. "
         f"Lowered most: {lowered}.",
         more="The head's output goes through W_o, the final norm and the unembedding, minus the mean over the "

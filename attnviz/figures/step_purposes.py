@@ -216,9 +216,9 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
         'logits = then("repetition penalty"': "Lowers the logits of the tokens that the text already contains; a "
         "penalty below 1 raises them.",
         'logits = then("temperature"': "Makes the distribution sharper or flatter.",
-        'logits = then("top-k"': "Keeps the k most probable tokens.",
-        'logits = then("top-p"': "Keeps the fewest tokens whose probabilities sum to at least p, most probable first.",
-        'logits = then("min-p"': "Keeps the tokens at least p times as probable as the most probable one.",
+        'logits = then("top-k"': "Keeps the k most likely tokens.",
+        'logits = then("top-p"': "Keeps the fewest tokens whose probabilities sum to at least p, most likely first.",
+        'logits = then("min-p"': "Keeps the tokens at least p times as likely as the most likely one.",
     },
     ("sampling.py", "penalise_repetition"): {
         "seen = torch.tensor(": "Lists the tokens of the text.",
@@ -239,15 +239,15 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
         "return logits.masked_fill(": "Removes the tokens with a smaller logit than this one; ties stay.",
     },
     ("sampling.py", "keep_top_p"): {
-        "ascending, order = logits.sort(": "Sorts the tokens, least probable first.",
-        "cumulative = ascending": "Adds up the probabilities, least probable token first.",
-        "remove = cumulative": "Marks the least probable tokens, as long as they sum to at most 1 − p.",
+        "ascending, order = logits.sort(": "Sorts the tokens, least likely first.",
+        "cumulative = ascending": "Adds up the probabilities, least likely token first.",
+        "remove = cumulative": "Marks the least likely tokens, as long as they sum to at most 1 − p.",
         "return logits.masked_fill(": "Removes the marked tokens.",
     },
     ("sampling.py", "keep_min_p"): {
         "probabilities = logits.softmax(": "Turns the logits into probabilities.",
-        "remove = probabilities": "Marks the tokens less than p times as probable as the most probable one.",
-        "remove[probabilities.argmax()]": "Keeps the most probable one in any case.",
+        "remove = probabilities": "Marks the tokens less than p times as likely as the most likely one.",
+        "remove[probabilities.argmax()]": "Keeps the most likely one in any case.",
         "return logits.masked_fill(": "Removes the marked tokens.",
     },
     ("sampling.py", "draw"): {

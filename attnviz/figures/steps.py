@@ -50,9 +50,9 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
     return Drawing(
         figure,
         title=f"Next after {quoted(after)}: {finding}",
-        note=f"The {len(best)} most probable next tokens after token {position}, {where}. Together they have "
+        note=f"The {len(best)} most likely next tokens after token {position}, {where}. Together they have "
         f"{100 * odds[best].sum():.1f}% of the probability.",
-        alt=f"Bars of the {len(best)} most probable tokens after token {position}; the first is {finding}.",
+        alt=f"Bars of the {len(best)} most likely tokens after token {position}; the first is {finding}.",
         table={"token": names, "id": best.tolist(), "probability": odds[best].astype(float).round(6).tolist()},
     )
 
@@ -97,7 +97,7 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
         figure,
         title=title,
         note="Logit lens: the last norm and the unembedding applied to the residual stream after each layer. A cell is "
-        "the most probable next token there; the stronger its colour, the more probable. Only the last layer was "
+        "the most likely next token there; the stronger its colour, the more likely. Only the last layer was "
         f"trained to be read this way.{BYTE.sub(_IN_WORDS, byte)}",
         alt=f"{title}. A table of {n_rows} rows and {count(len(columns), 'token')}; the last row is the model's own "
         f"prediction, for the selected token {quoted(after[query][final])}.",
@@ -306,7 +306,7 @@ def _share_text(share: float) -> str:
     """Compare the tiles' bytes with those of the full score matrix; share: theirs over the matrix's."""
     if f"{share:.1f}" == "1.0":
         return "about as many bytes as the full matrix"
-    return f"{share:.2f} of the full matrix's bytes" if share < 1 else f"{share:.1f} times the full matrix's bytes"
+    return f"{share:.0%} of the full matrix's bytes" if share < 1 else f"{share:.1f} times the full matrix's bytes"
 
 
 def _moved(n_tokens: int, head_dim: int, value_dim: int, block: int) -> tuple[Equation, Equation]:

@@ -154,4 +154,4 @@ def test_every_way_of_running_that_a_setting_changes_is_looked_at() -> None:
 def test_a_text_whose_characters_are_several_tokens_is_told_a_way_out(text: str, said: str) -> None:
     notice = split_characters(View(Settings(text=text)).spans)
     assert notice.startswith(said) and bool(notice) == bool(said)
-    assert not notice or ("Heads can merge the rows and columns" in notice and "open a model" in notice)
+    assert not notice or ("Heads page can merge the rows and columns" in notice and "open a model" in notice)

@@ -45,7 +45,7 @@ def test_every_number_is_drawn_and_written(name):
 
 def test_sinks_are_counted():
     drawing = statistic_map(statistics(uniform_and_sinks(), ALLOWED), "first_token", 0, 0)
-    assert drawing.title == "2 of 15 heads: over half on the first token"
+    assert drawing.title == "2 of 15 heads put over half of the weight on the first token"
     assert drawing.alt.startswith(drawing.title) and re.search("the highest, [\\d.]+, layer 0, head 1;", drawing.alt)
 
 

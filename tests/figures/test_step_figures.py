@@ -116,7 +116,7 @@ def test_one_query_token_is_not_all_of_them():
     [
         (1, 1, "move about as many bytes as the full matrix at 1 token"),  # 480 and 464 B
         (5, 1, "move 2.6 times the full matrix's bytes"),  # 2,720 and 6,960 B
-        (512, 128, "move 0.13 of the full matrix's bytes"),
+        (512, 128, "move 13% of the full matrix's bytes"),
     ],
 )
 def test_the_title_on_tiles_says_how_many_bytes_they_move(n_tokens, block, words):

@@ -149,9 +149,9 @@ def _progress_section() -> None:
     )  # fmt: skip
     first, second, third = compute.GAPS
     st.caption(
-        f"A missed question comes back after {first} other answers; once answered right, with other numbers after "
-        f"{second} and then {third} more. {len(progress.missed)} still to repeat. Progress lasts until this page is "
-        "closed or loaded again; save it to a file to keep it. The server stores nothing."
+        f"A missed question comes back after {first} other answers. Once you get it right, it comes back with other "
+        f"numbers after {second} more, then after {third}. {len(progress.missed)} still to repeat. Progress lasts "
+        "until this page is closed or loaded again; save it to a file to keep it. The server stores nothing."
     )
     with st.expander("Save or load progress"):
         st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
