@@ -15,7 +15,7 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.chart import Chart
 from attnviz.figures.decode import quartiles, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.numbers import signed, told_apart
+from attnviz.figures.numbers import printed, signed, told_apart
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE
@@ -173,7 +173,7 @@ def precisions(found: Sequence[Quantised]) -> Drawing:
         "values per token.",
         alt="; ".join(
             f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {_difference(change)}, "
-            f"{each.n_changed} of {n} top-1 tokens change, largest logit error {each.largest_error:.4f}"
+            f"{each.n_changed} of {n} top-1 tokens change, largest logit error {printed(each.largest_error)}"
             for each, change in zip(found, changes, strict=True)
         )
         + ".",

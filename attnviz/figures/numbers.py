@@ -69,6 +69,15 @@ def told_apart(*values: float, digits: int) -> list[str]:
     return [f"{value:z.{digits}f}".replace("-", "−") for value in values]  # equal but for rounding error
 
 
+def percent(share: float, digits: int = 1) -> str:
+    """Format a share: "30.3%"; with more decimals where it would print as 0 or 100% and is not: "0.004%", "99.97%"."""
+    whole = {f"{100 * end:.{digits}f}" for end in (0, 1)} if 0 < share < 1 else set()
+    shown = f"{100 * share:.{digits}f}"
+    if shown not in whole:
+        return f"{shown}%"
+    return percent(share, digits + 1) if digits < MOST_DIGITS else f"{shown}%"
+
+
 def significant(value: float) -> str:
     """Format a number with three significant digits, halves away from zero, as the browser: "0.563", "0.25"."""
     return f"{THREE_DIGITS.create_decimal_from_float(value).normalize():f}"

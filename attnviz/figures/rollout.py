@@ -12,6 +12,7 @@ import numpy as np
 from attnviz.analysis.rollout import RESIDUAL
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.numbers import percent
 from attnviz.figures.theme import OF_SEVERAL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
@@ -45,15 +46,16 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     add_frames(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
     ends = f" Colour ends at {top:.2g}, the largest share of a token other than the query." if len(labels) > 1 else ""
+    usual = percent(own, 0)
     return Drawing(
         figure,
-        title=f"Rollout through {count(layer + 1, 'layer')}: on average {own:.0%} comes from a position's own token",
+        title=f"Rollout through {count(layer + 1, 'layer')}: on average {usual} comes from a position's own token",
         note="Each row is a query, each column the token that its information comes from; each row sums to 1. Grey: no "
         f"path through the masks.{ends}",
         more="Rollout (arXiv 2005.00928) averages each layer's heads (Ā), gives the residual stream (I, the identity) "
         f"a share α of {RESIDUAL:g}, and multiplies the layers' matrices.",
-        alt=f"Map of attention rollout through {count(layer + 1, 'layer')}: on average {own:.0%} of a position comes "
-        f"from its own token and {float(shares[:, 0].mean()):.0%} from the first token.",
+        alt=f"Map of attention rollout through {count(layer + 1, 'layer')}: on average {usual} of a position comes "
+        f"from its own token and {percent(float(shares[:, 0].mean()), 0)} from the first token.",
         table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}
         | {f"{j} {label}": column for j, (label, column) in enumerate(zip(labels, shares.round(6).T, strict=True))},
         formula=FORMULA,
@@ -86,9 +88,9 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
     others = last.copy()
     others[query] = -1
     most = int(others.argmax())
-    found = f"{last[query]:.0%} of query {query} from its own token"
+    found = f"{percent(last[query], 0)} of query {query} from its own token"
     if last[most] > 0 and most != query:
-        found += f", {last[most]:.0%} from {most} {{}}"
+        found += f", {percent(last[most], 0)} from {most} {{}}"
     return Drawing(
         figure,
         title=f"Rollout through {count(L, 'layer')}: " + found.format(quoted(shortened(labels[most], 30))),

@@ -16,7 +16,7 @@ from attnviz.equations import Equation, Value, aligned, function, tex_text, tota
 from attnviz.experiments.residual import Lens
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.numbers import DIGITS, printed
+from attnviz.figures.numbers import DIGITS, percent, printed
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
@@ -36,7 +36,7 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
     figure = base_figure(40 + 26 * len(best), showlegend=False)
     figure.add_bar(
         x=odds[best].astype(float), y=list(range(len(best))), orientation="h", marker={"color": NEUTRAL},
-        text=[f"{100 * odds[i]:.1f}%" for i in best], textposition="outside", cliponaxis=False,
+        text=[percent(odds[i]) for i in best], textposition="outside", cliponaxis=False,
         hovertemplate="%{customdata}: %{x:.4f}<extra></extra>", customdata=[token_text(n) for n in names],
     )  # fmt: skip
     figure.update_layout(
@@ -46,12 +46,12 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
             "range": [len(best) - 0.5, -0.5],
         },
     )  # fmt: skip
-    finding = f"{quoted(names[0])} with {100 * odds[best[0]]:.1f}%"
+    finding = f"{quoted(names[0])} with {percent(odds[best[0]])}"
     return Drawing(
         figure,
         title=f"Next after {quoted(after)}: {finding}",
         note=f"The {len(best)} most likely next tokens after token {position}, {where}. Together they have "
-        f"{100 * odds[best].sum():.1f}% of the probability.",
+        f"{percent(odds[best].sum())} of the probability.",
         alt=f"Bars of the {len(best)} most likely tokens after token {position}; the first is {finding}.",
         table={"token": names, "id": best.tolist(), "probability": odds[best].astype(float).round(6).tolist()},
     )
@@ -306,7 +306,9 @@ def _share_text(share: float) -> str:
     """Compare the tiles' bytes with those of the full score matrix; share: theirs over the matrix's."""
     if f"{share:.1f}" == "1.0":
         return "about as many bytes as the full matrix"
-    return f"{share:.0%} of the full matrix's bytes" if share < 1 else f"{share:.1f} times the full matrix's bytes"
+    return (
+        f"{percent(share, 0)} of the full matrix's bytes" if share < 1 else f"{share:.1f} times the full matrix's bytes"
+    )
 
 
 def _moved(n_tokens: int, head_dim: int, value_dim: int, block: int) -> tuple[Equation, Equation]:

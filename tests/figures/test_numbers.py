@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnviz.equations import number_text
-from attnviz.figures.numbers import form, printed, rounded, steps, told_apart
+from attnviz.figures.numbers import form, percent, printed, rounded, steps, told_apart
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,20 @@ def test_an_equation_prints_a_number_as_sentences_do(value):
 )
 def test_numbers_that_differ_are_printed_with_the_decimals_that_show_it(values, shown):
     assert told_apart(*values, digits=2) == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "shown"),
+    [
+        (0.3033, 1, "30.3%"),
+        (0.00004, 1, "0.004%"),
+        (0.99966, 1, "99.97%"),
+        (0.9996, 0, "99.96%"),
+        (0.004, 0, "0.4%"),
+        (0.0, 1, "0.0%"),
+        (1.0, 0, "100%"),
+        (1e-12, 1, "0.0000000%"),
+    ],
+)
+def test_a_share_prints_as_none_or_all_only_if_it_is(share, digits, shown):
+    assert percent(share, digits) == shown

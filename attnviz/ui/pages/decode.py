@@ -44,7 +44,7 @@ SAMPLING_HELP = {  # in the order in which they are applied
     "temperature": "Divides the logits before the softmax: below 1 the likely tokens gain, above 1 the unlikely ones.",
     "top_k": "Only the k most likely tokens can be drawn.",
     "top_p": "Only the smallest set of the most likely tokens whose probabilities, after temperature and top-k, add up "
-    "to at least p can be drawn; it has one token at least.",
+    "to at least p can be drawn; it has at least one token.",
     "min_p": "Only tokens at least this fraction as likely as the most likely one can be drawn.",
     "draw_seed": "Seed of the random numbers. The same seed and settings draw the same tokens.",
 }

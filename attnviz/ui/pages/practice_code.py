@@ -197,7 +197,7 @@ def _own_maps(look: own_code.ShippedRun, task: str, passed: bool) -> None:
     worst = max(differences)
     same = "They are equal" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2g}"
     if not passed and worst < own_code.LEAST_SHOWN:
-        same += ": the checks that fail above differ in something else than the weights of this call without a mask"
+        same += ": the checks that failed above test something other than the weights of this call, which has no mask"
     rope = " The task has no RoPE, so both maps are computed without it." if task in own_code.WITHOUT_ROPE else ""
     where = f"checkpoint {look.checkpoint}, layer {look.layer}"
     st.markdown(f"{where.capitalize()}, {count(len(look.labels), 'token')}. {same}.{rope}")

@@ -13,7 +13,7 @@ from attnviz.cost import attention_name
 from attnviz.experiments.equalities import ABSORBED, Comparison
 from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.drawing import escaped
-from attnviz.figures.numbers import told_apart
+from attnviz.figures.numbers import percent, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count
 from attnviz.ui import charts, state
@@ -311,8 +311,10 @@ def _before_after(view: View) -> None:
     found = compute_groups.maps_of(view.settings, view.ids, n_kv_heads, layer)
     n_tokens = found.weights.shape[-1]
     moved = dict(zip(found.names, found.moved[:, head], strict=True))
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in moved.items() if name != "MHA")
-    st.markdown(f"## Layer {layer}, head {head}: averaging moves {moved[group_quality.AVERAGED]:.0%} of its attention")
+    shares = ", ".join(f"{name} {percent(share, 0)}" for name, share in moved.items() if name != "MHA")
+    st.markdown(
+        f"## Layer {layer}, head {head}: averaging moves {percent(moved[group_quality.AVERAGED], 0)} of its attention"
+    )
     st.caption(
         f"Share moved compared with MHA, at {count(n_kv_heads, 'KV head')}: {shares}. The share is the total variation "
         f"distance ½ Σ|before − after| of a row, averaged over the queries of "
@@ -344,8 +346,8 @@ def _beside_latent(view: View, n_kv_heads: int) -> None:
         cached = compute_groups.numbers_cached(view.config)
         head_dim = models.config_of(compute_groups.base_of(view.settings)).head_dim
         st.markdown(
-            "MLA merges no heads: each expands its own keys and values from the latent. Merged here are MHA's, into "
-            f"{count(n_kv_heads, 'KV head')}, with a cache nearest in size to MLA's: "
+            "MLA merges no heads: each expands its own keys and values from the latent. Below, MHA's heads are merged "
+            f"into {count(n_kv_heads, 'KV head')}, whose cache is nearest in size to MLA's: "
             f"2 · {n_kv_heads} · {head_dim} = {2 * n_kv_heads * head_dim} numbers per token and layer beside {cached}."
         )
 

@@ -14,6 +14,7 @@ from attnviz.compute.view import View
 from attnviz.figures import residual, theme
 from attnviz.figures import step_captions as captions
 from attnviz.figures import steps as figures
+from attnviz.figures.numbers import percent
 from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
 from attnviz.ui.headline import headline, soft_capped
@@ -158,7 +159,7 @@ def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int)
     rank = view.settings.candidate
     state.control(
         st.selectbox, "Next token whose logit is decomposed", "candidate", options=range(len(best)), width=320,
-        format_func=lambda i: f"{i + 1}. {words[best[i]]} ({100 * odds[best[i]]:.1f}%)",
+        format_func=lambda i: f"{i + 1}. {words[best[i]]} ({percent(odds[best[i]])})",
     )  # fmt: skip
     token = best[rank]
     added = compute_steps.attribution_of(view, query, token)
