@@ -470,7 +470,7 @@ class Equation:
 
     def tex_lines(self) -> str:
         """Format as LaTeX with a line break at each equals sign, for narrow screens."""
-        return aligned(self)
+        return tex_lines(self)
 
     def text(self) -> str:
         """Format as plain text."""
@@ -538,15 +538,15 @@ def tex_text(words: str) -> str:
     return rf"\text{{{escaped}}}"
 
 
-def aligned(*equations: Equation | MatrixProduct) -> str:
-    """Format equations as aligned LaTeX, with a line break at each equals sign."""
-    rows = []
+def tex_lines(*equations: Equation | MatrixProduct) -> str:
+    """Format equations as lines of LaTeX, one per equals sign; the page wraps each that is too long."""
+    lines = []
     for equation in equations:
         if isinstance(equation, MatrixProduct):
-            rows.append(f"& {equation.tex()}")
+            lines.append(equation.tex())
             continue
         first, *rest = equation.sides(tex=True)
         if rest and (equation.name_tex or equation.name):  # the name stays on the line of its definition
             first = f"{first} = {rest.pop(0)}"
-        rows += [f"& {first}", *(f"& = {side}" for side in rest)]
-    return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
+        lines += [first, *(f"= {side}" for side in rest)]
+    return "\n".join(lines)

@@ -512,8 +512,8 @@ def _rows(text: str, tex: bool) -> list[str]:
     if not tex:
         return re.sub(r"\\([!-/:-@\[-`{-~])|\*\*", r"\1", text).splitlines()  # without markdown's escapes and bold
     rows: list[str] = []
-    for row in re.split(r"\\\\(?:\[[^\]]*\])?", re.sub(r"\\(?:begin|end)\{[a-z]+\}", "", text)):
-        goes_on = re.match(r"[&\s]*(?:=|\+|-|\\cdot|\\approx)", row)
+    for row in re.split(r"\\\\(?:\[[^\]]*\])?|\n(?:\$\$\n)*", re.sub(r"\\(?:begin|end)\{[a-z]+\}", "", text)):
+        goes_on = re.match(r"[&\s]*(?:\\quad\s*)?(?:=|\+|-|\\cdot|\\approx)", row)
         if goes_on and rows:
             rows[-1] += row
         else:

@@ -81,7 +81,7 @@ def _number(row: str) -> float | None:
 
 def equation_results(formula: str) -> list[float]:
     """Return the results of the equations in a formula; assert that all their sides are equal."""
-    rows = formula.removeprefix(r"\begin{aligned}").removesuffix(r"\end{aligned}").split(r"\\")
+    rows = formula.splitlines()
     sides = [_number(row.rpartition("=")[2]) for row in rows]
     found = []
     for before, after in zip(sides, [*sides[1:], None], strict=True):

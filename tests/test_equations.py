@@ -24,9 +24,9 @@ from attnviz.equations import (
     Steps,
     Style,
     Value,
-    aligned,
     function,
     number_text,
+    tex_lines,
     total,
 )
 from tests.arithmetic import Unreadable, check, value_of
@@ -164,7 +164,7 @@ def _renamed(tree: Expression, letters) -> Expression:
 def test_every_equation_is_right_in_every_form(tree, steps, digits, scientific, named):
     names = ("f", r"f_{\text{x}}") if named else ("", "")
     equation = Equation(tree, *names, unit="B", digits=digits, scientific=scientific, steps=steps)
-    for written in (equation.tex(), equation.text(), equation.tex_lines(), aligned(equation, Equation(Value(2) * 3))):
+    for written in (equation.tex(), equation.text(), equation.tex_lines(), tex_lines(equation, Equation(Value(2) * 3))):
         try:
             problems = [problem for problem in check(written) if "zero" not in problem and "broken" not in problem]
         except ValueError:
@@ -278,7 +278,7 @@ def test_a_matrix_times_a_vector_is_its_rows():
     first, second = product.rows()
     assert first.text() == dotted("u = x·a − y·b = 7·2 − (−3)·5 = 29") and first.legend()["u"] == ("first", "29")
     assert second.tex() == r"\upsilon = x\cdot b + y\cdot a = 7\cdot 5 + \left(-3\right)\cdot 2 = 29"
-    assert check(aligned(product, first, second), tex=True) == []
+    assert check(tex_lines(product, first, second), tex=True) == []
 
 
 def test_a_value_is_what_python_makes_of_it():

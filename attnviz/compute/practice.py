@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from attnviz.compute.lessons import lessons
-from attnviz.equations import aligned
+from attnviz.equations import tex_lines
 from attnviz.mistakes import load_mistake
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, Question, question_set, score_card
 from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer
@@ -138,7 +138,7 @@ def with_answers(progress: Progress, attempt: Attempt) -> Progress:
 
 def solution_tex(question: Question) -> str:
     """Return the equations that lead to the answer, in LaTeX."""
-    return aligned(*question.solution) if question.solution else ""
+    return tex_lines(*question.solution) if question.solution else ""
 
 
 def legend(question: Question) -> str:

@@ -86,7 +86,7 @@ def _expected(found: Speculated, share: float, k: int, steps: Sequence[Spread]) 
             " The second equation (theorem 3.8): the speed-up if a pass over k + 1 tokens takes as long as one over a "
             f"single token{_none(equations[1].value, share, cost, k)}.{unsteady(steps)}"
         )
-    return r" \qquad ".join(each.tex() for each in equations), f"{meanings(*equations)} {remark}"
+    return "\n".join(each.tex() for each in equations), f"{meanings(*equations)} {remark}"
 
 
 def _equations(share: float, checked: int, k: int, cost: float | None) -> list[Equation]:

@@ -316,7 +316,7 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
             "pass": x, "proposed": [len(each.proposed) for each in found.rounds], "accepted": accepted,
             "rejected": rejected, "written": [len(each.ids) for each in found.rounds],
         },
-        formula=rf"{agreed.tex()} \qquad {written.tex()}", legend=meanings(agreed, written),
+        formula=f"{agreed.tex()}\n{written.tex()}", legend=meanings(agreed, written),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, cache, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_cost, attention_flops
-from attnviz.equations import Equation, aligned
+from attnviz.equations import Equation, tex_lines
 from attnviz.figures.drawing import Caption, Drawing, drawn
 from attnviz.figures.groups import STRONG, panel, share_text
 from attnviz.figures.phrases import meanings
@@ -48,7 +48,7 @@ def _compared_caption(
         more=f"{_counted_text(selected)} The equation is the cache that {names[configs.index(selected)]} reads.",
         alt=f"{title}. " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, memory, strict=True)) + ".",
         table={"attention": names, **costs},
-        formula=aligned(equation),
+        formula=tex_lines(equation),
         legend=meanings(equation),
     )
 
@@ -107,7 +107,7 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         alt=f"{title}; {costs['parameters of the model'][here]:,} of "
         f"{costs['parameters of the model'][0]:,} parameters.",
         table={"attention": names, **costs},
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         line="; ".join(equation.text() for equation in equations),
         legend=meanings(*equations),
     )

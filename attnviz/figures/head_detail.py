@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnviz.analysis.heads import ScoreParts, score_parts
-from attnviz.equations import Equation, Value, aligned, function
+from attnviz.equations import Equation, Value, function, tex_lines
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import low, shortened, weight_equation
@@ -55,7 +55,7 @@ def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, 
             "q × k": parts.products.tolist(),
             "running sum": np.cumsum(parts.products).tolist(),
         },
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=meanings(*equations),
     )
 

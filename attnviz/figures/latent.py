@@ -6,7 +6,7 @@ H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
 from __future__ import annotations
 
 from attnviz.config import ModelConfig
-from attnviz.equations import Equation, Value, aligned
+from attnviz.equations import Equation, Value, tex_lines
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import meanings
@@ -88,7 +88,7 @@ def latent(config: ModelConfig) -> Drawing:
             "numbers": [c.kv_lora_rank, c.qk_rope_head_dim, c.qk_nope_head_dim, c.v_head_dim],
             "cached": ["yes", "yes", "no", "no"],
         },
-        formula=aligned(cached, expanded),
+        formula=tex_lines(cached, expanded),
         legend=meanings(cached, expanded),
     )
 
@@ -119,7 +119,7 @@ def absorbing(config: ModelConfig, n_tokens: int) -> Drawing:
         "which are the same in both forms.",
         alt=f"{title}. Two bars: absorbed {absorbed:,}, expanded {expanded:,}.",
         table={"form": rows, "FLOPs": [absorbed, expanded]},
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=meanings(*equations),
     )
 

@@ -31,7 +31,7 @@ from attnviz.phrases import count
 
 MAX_CELLS = 192
 HEIGHT = 560
-FORMULA = r"R_l = \tilde A_l \cdots \tilde A_0,\quad \tilde A_l = (1 - \alpha) \bar A_l + \alpha I"
+FORMULA = "R_l = \\tilde A_l \\cdots \\tilde A_0\n\\tilde A_l = (1 - \\alpha) \\bar A_l + \\alpha I"
 
 
 def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], layer: int, query: int) -> Drawing:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attnviz.analysis.rope import beyond_training, binned, turns
 from attnviz.analysis.rope import wavelengths as wavelengths_of
-from attnviz.equations import Equation, Value, aligned, function
+from attnviz.equations import Equation, Value, function, tex_lines
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import told_apart
@@ -128,7 +128,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
             "tokens per turn": lengths.tolist(),
             "turns in this text": turns(frequencies, n_tokens).tolist(),
         },
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=meanings(*equations),
     )
 
@@ -213,7 +213,7 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
             "cos": np.cos(angles).T.ravel().tolist(),
             "sin": np.sin(angles).T.ravel().tolist(),
         },
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=meanings(*equations),
     )
 

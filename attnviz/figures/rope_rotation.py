@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from attnviz.analysis.rope import RotatedPair
-from attnviz.equations import Equation, MatrixProduct, Value, aligned, function
+from attnviz.equations import Equation, MatrixProduct, Value, function, tex_lines
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.phrases import meanings
 from attnviz.figures.rope import frequency_value, subscript, three_digits
@@ -25,7 +25,7 @@ def rotation(rotated: RotatedPair, dimensions: tuple[int, int], q_label: str, n_
         note=f"q of {quoted(q_label)}, dimensions {dimensions[0]} and {dimensions[1]}: before RoPE, then rotated by "
         "position × frequency. The last line is this pair's part of q·k.",
         alt=f"{title}; it adds {rotated.product:.{DIGITS}f} to q·k with the key at position {rotated.n}.",
-        formula=aligned(angle, product, *equations[1:]),
+        formula=tex_lines(angle, product, *equations[1:]),
         legend=meanings(*equations),
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from attnviz.equations import Equation, Expression, Value, aligned, function, number_text, total
+from attnviz.equations import Equation, Expression, Value, function, number_text, tex_lines, total
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.groups import share_text
@@ -100,7 +100,7 @@ def moved_apart(
         f"ripples, slow pairs the long trend.{constant}",
         alt=f"“{q_label}” and “{k_label}”: {found}. The highest score is at distance {distances[scores.argmax()]}.",
         table={"distance": distances.tolist(), "score": scores.tolist()},
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=meanings(*equations),
     )
 
@@ -253,7 +253,7 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
         f"then known to about {np.spacing(np.float32(last)) / 2:.1g}. Other shifts may change it more.",
         alt=f"{title}. In float64: {found['float64']}; with angles in float32: {found['float32_angles']}.",
         table=table,
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=meanings(*equations),
     )
 
@@ -408,7 +408,7 @@ def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: f
     note: a phrase; the range of the allowed scores is added to it.
     """
     inside = scores[allowed]
-    figure = _map(labels, allowed, scores, DIVERGING, (-limit, limit))
+    figure = _map(labels, allowed, scores, DIVERGING, (-limit, limit), chequered=True)
     add_colourbar(figure, DIVERGING, limit, title="score", lowest=-limit)
     return Drawing(
         figure,
@@ -424,9 +424,11 @@ def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: f
     )
 
 
-def _map(labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, bounds: tuple) -> Chart:
+def _map(
+    labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, bounds: tuple, *, chequered: bool = False
+) -> Chart:
     figure = token_map_figure(labels, MAP_HEIGHT, MAX_CELLS)
-    add_masked(figure, allowed, MAX_CELLS)
+    add_masked(figure, allowed, MAX_CELLS, chequered=chequered)
     add_cells(figure, blocks(np.where(allowed, values, np.nan), MAX_CELLS), scale, bounds, "%{z:.4f}")
     few = few_ticks(labels, MAX_TICKS)
     figure.update_layout(xaxis=few, yaxis=few)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.characters import axis_labels
-from attnviz.equations import Equation, Value, aligned, function, tex_text, total
+from attnviz.equations import Equation, Value, function, tex_lines, tex_text, total
 from attnviz.experiments.residual import Lens
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
@@ -297,7 +297,7 @@ def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing
             "tokens": lengths, "full score matrix, B": whole, f"tiles of {block}, B": tiled,
             "tiles / full score matrix": shares.tolist(),
         },
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=f"{meanings(*equations)} 4 bytes per number.",
     )  # fmt: skip
 

@@ -34,6 +34,7 @@ RAMP_ENDS = {"light": (0.985, 0.30), "dark": (0.18, 0.92)}  # OKLCH lightness of
 RAMP_STEPS = 33  # stops of a colour scale; plotly interpolates linearly between them
 MASKED_RGBA = (128, 128, 128, 0.16)  # a masked cell: grey, which no weight has as its colour
 MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
+CHEQUERED = "rgba(128, 128, 128, 0.42)"  # every second masked cell of a map in which a value near 0 is pale, too
 NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
 FAINT = "rgba(128, 128, 128, 0.35)"  # excluded values, grid lines and guides
 OUTLINE = {"color": NEUTRAL, "width": 1}  # of a faint bar whose length is read

@@ -18,7 +18,7 @@ from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.head_captions import decades, share_at, shortened
 from attnviz.figures.label_width import label_width
 from attnviz.figures.numbers import DIGITS, significant
-from attnviz.figures.theme import LABEL, MASKED, NEUTRAL, base_figure
+from attnviz.figures.theme import CHEQUERED, LABEL, MASKED, NEUTRAL, base_figure
 
 MAX_X_TICKS, MAX_Y_TICKS = 24, 36  # as many as fit on a phone
 LONGEST_LABEL = 14  # characters
@@ -112,11 +112,19 @@ def _gap(z: np.ndarray) -> float:
     return 1 if max(z.shape) <= 40 else 0
 
 
-def add_masked(figure: Chart, allowed: np.ndarray, most_cells: int, axes: int = 2) -> None:
-    """Add grey for cells without any allowed pair; it lies below the weights, which have gaps there."""
-    masked = 1 - pool(allowed, np.logical_or, most_cells).astype(np.uint8)  # one byte per cell
-    grey = [[0, "rgba(128, 128, 128, 0)"], [1, MASKED]]
-    add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1), "masked", axes)
+def add_masked(figure: Chart, allowed: np.ndarray, most_cells: int, axes: int = 2, *, chequered: bool = False) -> None:
+    """Add grey for cells without any allowed pair; it lies below the weights, which have gaps there.
+
+    chequered: in two greys by turns, which no value has, for a scale that is pale around 0.
+    """
+    masked = 1 - pool(allowed, np.logical_or, most_cells).astype(np.uint8)  # (N, M), one byte per cell
+    if chequered:
+        masked *= 1 + np.add.outer(*map(np.arange, masked.shape)).astype(np.uint8) % 2
+    grey = [[0, "rgba(128, 128, 128, 0)"], [0.5, MASKED], [1, CHEQUERED]] if chequered else _ONE_GREY
+    add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1 + chequered), "masked", axes)
+
+
+_ONE_GREY = [[0, "rgba(128, 128, 128, 0)"], [1, MASKED]]
 
 
 def add_colourbar(

@@ -66,9 +66,14 @@ def picture(drawing: Drawing, key: str) -> None:
 def formula(drawing: Drawing | Caption) -> None:
     """Show the formula, with the meaning of its symbols below."""
     if drawing.formula:
-        st.latex(drawing.formula)
+        equations(drawing.formula)
     if drawing.legend:
         st.caption(drawing.legend)
+
+
+def equations(lines: str) -> None:
+    """Show lines of LaTeX below each other; style.css wraps each of them where it is wider than the page."""
+    st.latex("\n$$\n$$\n".join(lines.splitlines()))  # a block each: within one, KaTeX wraps nothing after `\\\\`
 
 
 def _numbers(drawing: Drawing, key: str) -> None:

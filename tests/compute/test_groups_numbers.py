@@ -39,11 +39,9 @@ MLA = ModelConfig(
 
 def sides(tex: str) -> list[list[str]]:
     """Return the sides of each equation in Python syntax, without units."""
-    lines = re.sub(r"\\(begin|end)\{aligned\}", "", tex).split(r"\\")
     equations = []
-    for line in lines:
-        line = line.strip().removeprefix("&").strip()
-        parts = [part for part in re.split(r"&?\s*=\s*", line) if part]
+    for line in tex.splitlines():
+        parts = [part for part in re.split(r"\s*=\s*", line) if part]
         equations[-1:] = [equations[-1] + parts] if line.startswith("=") else [*equations[-1:], parts]
     return [[_python(side) for side in equation] for equation in equations]
 

@@ -32,7 +32,6 @@ from attnviz.figures.cost.formulas import (
     rate_equation,
     sum_equation,
     totals_formula,
-    wrapped,
 )
 from attnviz.figures.cost.rates import rate_text
 from tests.arithmetic import NOTHING, check, value_of
@@ -97,7 +96,7 @@ def rounds_to(written: str, tex: str) -> bool:
 
 
 def last_side(tex: str) -> str:
-    return re.split(r"=", tex.removesuffix(r" \end{aligned}"))[-1]
+    return tex.rpartition("=")[2]
 
 
 @settings(max_examples=25, deadline=None)
@@ -135,7 +134,7 @@ def test_parameter_equations_are_the_counted_parameters(model):
         assert right(by_part(attention)) and {"C", "R", "P"} <= attention.legend().keys()
         values = [term.value for term in attention.right.parts]
         assert values == list(count.attention.values())
-    assert right(wrapped(whole)) and wrapped(whole).count("underbrace") == len(count.parts)
+    assert right(whole.tex_lines()) and whole.tex_lines().count("underbrace") == len(count.parts)
 
 
 @settings(max_examples=12, deadline=None)

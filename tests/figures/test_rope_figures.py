@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnviz.analysis.rope import DecayBound, decay_bound, score_parts
-from attnviz.equations import Equation, Value, aligned
+from attnviz.equations import Equation, Value, tex_lines
 from attnviz.experiments.rope_equalities import (
     ShiftedOutputs,
     ShiftedScores,
@@ -37,9 +37,7 @@ def random(*shape: int) -> np.ndarray:
 
 def test_what_is_defined_stands_beside_its_definition_and_the_rest_below():
     a, b = Value(2, "a"), Value(3, "b")
-    assert aligned(Equation(a * b, "c"), Equation(a + b)) == (
-        r"\begin{aligned} & c = a\cdot b \\ & = 2\cdot 3 \\ & = 6 \\ & a + b \\ & = 2 + 3 \\ & = 5 \end{aligned}"
-    )
+    assert tex_lines(Equation(a * b, "c"), Equation(a + b)) == ("c = a\\cdot b\n= 2\\cdot 3\n= 6\na + b\n= 2 + 3\n= 5")
 
 
 def test_a_false_equation_is_found():

@@ -36,7 +36,7 @@ def said(app: AppTest) -> str:
 
 
 def formulas(app: AppTest) -> list[str]:
-    return [element.value.strip().strip("$").strip() for element in app.main.latex]
+    return [re.sub(r"(?:\s*\$\$\s*)+", "\n", element.value).strip() for element in app.main.latex]
 
 
 def traced(model: str, text: str) -> Trace:
@@ -70,7 +70,7 @@ def test_the_rotation_of_a_pair_is_that_of_the_model(model, pair):
     q, k = traced_here.q[layer, head, m], traced_here.k[layer, traced_here.config.layer.kv_head_of[head], n]
     before, first = traced_here.q_pre_rope[layer, head, m], 16 if model == "mla" else 0
     a, b = first + pair, first + pair + traced_here.config.rotary_dim // 2
-    results = [float(n) for n in re.findall(r"& = (-?\d+\.\d+) \\\\|& = (-?\d+\.\d+) \\end", rotation) for n in n if n]
+    results = [float(n) for n in re.findall(r"^= (-?\d+\.\d+)$", rotation, re.MULTILINE)]
     assert results[-3:] == pytest.approx([q[a], q[b], q[a] * k[a] + q[b] * k[b]], abs=6e-4)
     assert check(rotation, tex=True) == []
     said = {n.strip("()") for n in re.findall(r"-?\d+\.\d{3}", rotation)}

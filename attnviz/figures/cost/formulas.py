@@ -9,22 +9,16 @@ from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, Prefill, cache, de
 from attnviz.cost.prefill import prefill_attention, prefill_weights
 from attnviz.cost.units import bytes_text
 from attnviz.equations import (
-    MULTIPLIED,
     Equation,
     Expression,
     Labelled,
-    Product,
     Steps,
-    Style,
-    Sum,
     Value,
     function,
     tex_text,
     total,
 )
 from attnviz.mechanisms import LETTERS, letter
-
-TERMS_PER_LINE = 3  # of a long sum, to fit on a phone
 
 
 def attention_equation(model: ModelConfig) -> Equation:
@@ -54,22 +48,13 @@ def by_part(equation: Equation) -> str:
     for term in equation.right.parts:
         assert isinstance(term, Labelled)
         name, symbols, *rest = Equation(term.inside, name_tex=term.label).sides(tex=True)
-        rows += [f"& {name} = {symbols}", rf"& \quad = {' = '.join(rest)}"]
-    rows.append(rf"& {tex_text('sum')} = {equation.sides(tex=True)[-1]}")
-    return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
+        rows += [f"{name} = {symbols}", rf"\quad = {' = '.join(rest)}"]
+    return "\n".join([*rows, f"{tex_text('sum')} = {equation.sides(tex=True)[-1]}"])
 
 
 def sum_equation(parts: dict[str, int]) -> Equation:
     """Return the sum of the parts, each with its name below."""
     return Equation(total([Labelled(Value(n), tex_text(part)) for part, n in parts.items()]), steps=Steps.NUMBERS)
-
-
-def wrapped(equation: Equation) -> str:
-    """Return a sum of named numbers as LaTeX, a few terms per line."""
-    left, result = equation.sides(tex=True)
-    terms = left.split(" + ")
-    rows = [" + ".join(terms[i : i + TERMS_PER_LINE]) for i in range(0, len(terms), TERMS_PER_LINE)]
-    return r"\begin{aligned} & " + r" \\ & + ".join(rows) + rf" \\ & = {result} \end{{aligned}}"
 
 
 def cache_equation(
@@ -89,21 +74,12 @@ def cache_equation(
 
 
 def totals_formula(models: dict[str, ModelConfig], n_tokens: int) -> str:
-    """Return each model's bf16 cache as LaTeX: its name, its numbers and its bytes below each other, for phones."""
+    """Return each model's bf16 cache as LaTeX: its name, its numbers and its bytes below each other."""
     rows = []
     for name, model in models.items():
         numbers, *rest = cache_equation(model, n_tokens, steps=Steps.NUMBERS).sides(tex=True)
-        lines = _broken(numbers, cache(model, n_tokens, bits=16))
-        rows += [f"& {line}" for line in (tex_text(f"{name}: "), *lines, f"= {' = '.join(rest)}")]
-    return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
-
-
-def _broken(numbers: str, size: Expression) -> list[str]:
-    """Break a product after its first factor, if that is a sum over the kinds of layers."""
-    if not isinstance(size, Product) or not isinstance(size.factors[0], Sum):
-        return [numbers]
-    first = size.factors[0].within(Style(tex=True, symbols=False), MULTIPLIED)
-    return [first, numbers.removeprefix(first)]
+        rows += [tex_text(f"{name}: "), numbers, f"= {' = '.join(rest)}"]
+    return "\n".join(rows)
 
 
 def fit_equation(plan: MemoryPlan) -> Equation:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
 from attnviz.cost.units import bytes_text, context_text, tokens_text
-from attnviz.equations import aligned
+from attnviz.equations import tex_lines
 from attnviz.figures.cost.captions import latent_widths
 from attnviz.figures.cost.formulas import cache_equation
 from attnviz.figures.drawing import Drawing
@@ -57,7 +57,7 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
             "cache bytes, counted": [t.cache_bytes for t in timings],
             "cache bytes, by formula": [kv_cache_bytes(t.config, t.n_tokens, bits=32) for t in timings],
         },
-        formula=aligned(equation),
+        formula=tex_lines(equation),
         legend=meanings(equation),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from attnviz.cost import Accelerator, DecodeStep, Serving
 from attnviz.cost.units import bytes_text, context_text, tokens_text
-from attnviz.equations import aligned
+from attnviz.equations import tex_lines
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import beyond_context, short_name
 from attnviz.figures.cost.formulas import intensity_equations, rate_equation
@@ -71,7 +71,7 @@ def speed(serving: Serving) -> Drawing:
         alt=f"{title}. {count(many.batch_size, 'sequence')}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
         table=rows,
-        formula=aligned(equation),
+        formula=tex_lines(equation),
         legend=meanings(equation),
     )
 
@@ -106,7 +106,7 @@ def roof(serving: Serving) -> Drawing:
             "FLOPs per byte": [rounded_rate(s.intensity) for s in steps],
             "limited by": [s.bound_by(machine) for s in steps],
         },
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=meanings(*equations),
     )
 
@@ -171,7 +171,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
             "arithmetic": [a.arithmetic for a in ranked],
             "data sheet": [a.source for a in ranked],
         },
-        formula=aligned(equation),
+        formula=tex_lines(equation),
         legend=meanings(equation),
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attnviz.cost import MemoryPlan, Serving
 from attnviz.cost.units import bytes_text, context_text
-from attnviz.equations import aligned
+from attnviz.equations import tex_lines
 from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name, weights_note
 from attnviz.figures.cost.formulas import fit_equation
 from attnviz.figures.cost.machines import parallel_note
@@ -52,7 +52,7 @@ def filling(serving: Serving) -> Drawing:
             "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
             "bytes": [*pieces.values(), plan.cache_of_one, plan.memory, by_data_sheet.memory],
         },
-        formula=aligned(equation),
+        formula=tex_lines(equation),
         legend=meanings(equation),
     )
 

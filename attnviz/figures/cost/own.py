@@ -9,7 +9,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.cached import cache_parts
 from attnviz.cost.units import BINARY, bytes_text, count_text
-from attnviz.equations import aligned
+from attnviz.equations import tex_lines
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import (
     cached_tokens_text,
@@ -19,7 +19,7 @@ from attnviz.figures.cost.captions import (
     precision_note,
     what_if_note,
 )
-from attnviz.figures.cost.formulas import attention_equation, by_part, cache_equation, sum_equation, wrapped
+from attnviz.figures.cost.formulas import attention_equation, by_part, cache_equation, sum_equation
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, meanings
@@ -60,7 +60,7 @@ def attention_parameters(
             **_counted("counted in the live module", counted),
             **_columns([c.attention for c in counts]),
         },
-        formula=aligned(equation) if selected.mixer.shares_kv_heads else by_part(equation),
+        formula=tex_lines(equation) if selected.mixer.shares_kv_heads else by_part(equation),
         legend=meanings(equation),
     )
 
@@ -86,7 +86,7 @@ def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, count
             **_counted("counted in the live model", counted),
             **_columns([c.parts for c in counts]),
         },
-        formula=wrapped(sum_equation(parts[models.index(selected)])),
+        formula=tex_lines(sum_equation(parts[models.index(selected)])),
     )
 
 
@@ -131,7 +131,7 @@ def cache(
             **_counted("bf16 bytes counted in live tensors", counted),
             "bf16 bytes for one token": [kv_cache_bytes(m, 1) for m in models],
         },
-        formula=aligned(equation),
+        formula=tex_lines(equation),
         legend=meanings(equation),
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
         more=f"{precision_note('int4')} A partial block has its own scale. {precision_note('fp8')}",
         alt=f"{title}. " + "; ".join(f"{p}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
         table={"precision": list(sizes), "bytes": list(sizes.values())},
-        formula=aligned(equation),
+        formula=tex_lines(equation),
         legend=meanings(equation),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attnviz.cost import Prefill, Serving
 from attnviz.cost.units import context_text, tokens_text
-from attnviz.equations import aligned
+from attnviz.equations import tex_lines
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import beyond_context, short_name
 from attnviz.figures.cost.formulas import prefill_equations
@@ -51,7 +51,7 @@ def first_token(serving: Serving) -> Drawing:
             "FLOPs of scores and weighted sums": [p.attention_flops for p in prompts],
             "weight bytes read": [p.weight_bytes for p in prompts],
         },
-        formula=aligned(*equations),
+        formula=tex_lines(*equations),
         legend=meanings(*equations),
     )  # fmt: skip
 

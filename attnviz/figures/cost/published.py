@@ -9,7 +9,7 @@ from attnviz.config import ATTENTION_KINDS, ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.cost.variants import with_latent
-from attnviz.equations import aligned, tex_text
+from attnviz.equations import tex_lines, tex_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import (
     beyond_context,
@@ -104,7 +104,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
         alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Most: {_extreme(cost, max)}; least: "
         f"{_extreme(cost, min)}.",
         table=published_table(models),
-        formula=rf"{tex_text(f'{short_name(largest)}, one token: ')}{aligned(equation)}",
+        formula=rf"{tex_text(f'{short_name(largest)}, one token: ')}{tex_lines(equation)}",
         legend=meanings(equation),
     )
 
@@ -209,7 +209,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
             "attention parameters per layer": [count_parameters(m).attention_per_layer for m in others],
             "parameters": [count_parameters(m).total for m in others],
         },
-        formula=aligned(equation),
+        formula=tex_lines(equation),
         legend=meanings(equation),
     )
 

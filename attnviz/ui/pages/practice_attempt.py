@@ -12,7 +12,7 @@ from attnviz.compute.score_card import card
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
-from attnviz.ui import state
+from attnviz.ui import charts, state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
 from attnviz.ui.components.focus_next import focus_next
@@ -269,7 +269,7 @@ def _explanation(question: Question, given: str) -> None:
         column.markdown(f"**{title}**")
         column.code(lines, language="python", wrap_lines=True)
     if question.solution:
-        st.latex(compute.solution_tex(question))
+        charts.equations(compute.solution_tex(question))
         st.caption(escaped(compute.legend(question)))
     name, address = compute.where(question)
     st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
