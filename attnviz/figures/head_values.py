@@ -161,14 +161,16 @@ def difference_map(
     change = first.astype(np.float64) - second  # (T, S)
     q, k = (int(i) for i in np.unravel_index(int(np.abs(change).argmax()), change.shape))
     mean = float(np.abs(change)[allowed].mean()) if allowed.any() else 0.0
-    figure = _map(np.where(allowed, change, np.nan), allowed, labels, DIVERGING, (-1.0, 1.0), "difference")
+    figure = _map(
+        np.where(allowed, change, np.nan), allowed, labels, DIVERGING, (-1.0, 1.0), "difference", chequered=True
+    )
     sign = "+" if change[q, k] > 0 else ""
     return Drawing(
         figure,
         title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
         note=f"{what} Blue-green: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
         f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. "
-        f"{MASKED_CELLS}{joined(labels, MAX_CELLS, 'differences')}",
+        f"Masked cells are chequered.{joined(labels, MAX_CELLS, 'differences')}",
         more=f"{more}{' ' * bool(more)}The mean in the title is that of the absolute differences over the unmasked "
         f"cells. {BLANK}",
         alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "
@@ -178,10 +180,11 @@ def difference_map(
 
 
 def _map(
-    values: np.ndarray, allowed: np.ndarray, labels: Sequence[str], scale: list, bounds: tuple[float, float], what: str
-) -> Chart:
+    values: np.ndarray, allowed: np.ndarray, labels: Sequence[str], scale: list, bounds: tuple[float, float], what: str,
+    *, chequered: bool = False,
+) -> Chart:  # fmt: skip
     figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
-    add_masked(figure, allowed, MAX_CELLS)
+    add_masked(figure, allowed, MAX_CELLS, chequered=chequered)
     add_cells(figure, blocks(values, MAX_CELLS), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")
     add_colourbar(figure, scale, bounds[1], what, lowest=bounds[0])
     return figure

@@ -39,6 +39,7 @@ MAX_CELLS = 256  # per side; in larger maps neighbouring cells are joined
 MAX_STAGE_CELLS = 96
 MAX_STAGE_TICKS = 15
 BY_TOKEN = " Here each row and column is a token: nothing is merged."
+STACKED_SIDE = 270  # pixels of a map as wide as a phone
 HOVER = f"weight %{{z:.{DIGITS}f}}"
 
 
@@ -193,16 +194,18 @@ def _share_range(figure: Chart, scores: np.ndarray) -> None:
     figure.update_layout(yaxis=shared, yaxis2=shared)
 
 
-def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int, *, ground: str | None = None) -> Drawing:
+def stage_maps(
+    trace: Trace, labels: Sequence[str], layer: int, head: int, *, ground: str | None = None, stacked: bool = False
+) -> Drawing:
     """Draw the whole head at three stages, each with its range below: scores, masked scores, weights.
 
-    ground: as for `head_map`.
+    ground: as for `head_map`. stacked: below each other, for a phone, on which three maps side by side are too small.
     """
     scores, weights = trace.scores_of(layer, head), trace.weights[layer, head]  # (T, S) each
     allowed = trace.allowed[layer]  # (T, S)
     far = max(float(np.abs(scores).max()), 1e-6)
     hue = kv_scale(trace.config.layer.kv_head_of[head], trace.config.n_kv_heads, ground=ground)
-    figure = _three_maps(labels)
+    figure = _three_maps(labels, stacked)
     _add_stage(figure, 1, scores, np.ones_like(allowed), DIVERGING, (-far, far))
     _add_stage(figure, 2, scores, allowed, DIVERGING, (-far, far))
     _add_stage(figure, 3, weights, allowed, hue, (0.0, 1.0))
@@ -211,7 +214,7 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int, *, gr
         figure,
         title=_stages_title(printed(low), printed(high), printed(most)),
         note="Each row is a query, each column a key. Scores are brown below zero and blue-green above, on the same "
-        f"scale in both maps; masked cells are grey. {sums(allowed)}{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
+        f"scale in both maps; masked cells are chequered. {sums(allowed)}{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
         alt=f"Three maps of layer {layer}, head {head}: scores {span(printed(low), printed(high))}; the same with "
         f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
         table=matrix_table(scores, labels),
@@ -229,31 +232,35 @@ def _add_stage(
 ) -> None:
     """Add one map, and below it its smallest and largest number."""
     shown = np.where(allowed, values, np.float32(np.nan))
-    add_masked(figure, allowed, MAX_STAGE_CELLS, axes=column)
+    add_masked(figure, allowed, MAX_STAGE_CELLS, axes=column, chequered=True)
     add_cells(figure, blocks(shown, MAX_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
     if allowed.any():
         _write(figure, column, span(printed(np.nanmin(shown)), printed(np.nanmax(shown))), y=0.0, yanchor="top")
 
 
-def _three_maps(labels: Sequence[str]) -> Chart:
-    """Return three square maps side by side: query labels on the left, key labels above each, all in the hover text."""
+def _three_maps(labels: Sequence[str], stacked: bool) -> Chart:
+    """Return three square maps: query labels on the left, key labels above each, all in the hover text."""
     all_ = {**FIXED, **block_ticks(labels, MAX_STAGE_CELLS), "showticklabels": False}
     few = few_ticks(labels, MAX_STAGE_TICKS)
     span, room = [-0.5, len(labels) - 0.5], room_for(few)
-    margin = {"l": room, "r": 8, "t": room + 24, "b": 28, "autoexpand": False}
-    figure = base_figure(300 + room, showlegend=False, hovermode="closest", margin=margin)
+    above, below = room + 24, 28
+    height = 3 * STACKED_SIDE + 2 * (above + below) if stacked else 248
+    margin = {"l": room, "r": 8, "t": above, "b": below, "autoexpand": False}
+    figure = base_figure(height + above + below, showlegend=False, hovermode="closest", margin=margin)
     for column, name in enumerate(STAGES, 1):
-        left = (column - 1) * 0.345
+        left, side = (column - 1) * 0.345, STACKED_SIDE / height
+        top = 1 - (column - 1) * (1 - side) / 2
+        across, down = ([0, 1], [max(0.0, top - side), top]) if stacked else ([left, left + 0.31], [0, 1])
         x, y = numbered("x", column), numbered("y", column)
         figure.update_layout(**{
-            numbered("xaxis", column): {**all_, "range": span, "domain": [left, left + 0.31], "anchor": y},
-            numbered("yaxis", column): {**all_, "range": span[::-1], "anchor": x},
+            numbered("xaxis", column): {**all_, "range": span, "domain": across, "anchor": y},
+            numbered("yaxis", column): {**all_, "range": span[::-1], "domain": down, "anchor": x},
             # overlaid, with the visible labels
             numbered("xaxis", column + 3): {
                 **FIXED, **few, "overlaying": x, "matches": x, "side": "top", "tickangle": -90, "anchor": y,
             },
             numbered("yaxis", column + 3): {
-                **FIXED, **few, "overlaying": y, "matches": y, "anchor": x, "showticklabels": column == 1,
+                **FIXED, **few, "overlaying": y, "matches": y, "anchor": x, "showticklabels": stacked or column == 1,
             },
         })  # fmt: skip
         axes = {"xaxis": numbered("x", column + 3), "yaxis": numbered("y", column + 3)}

@@ -18,7 +18,8 @@ def present_button() -> None:
     """Sidebar button that starts presentation mode."""
     st.button(
         "Present", key="present", shortcut="P", on_click=_begin, icon=":material/slideshow:",
-        help="Show one drawing at a time, enlarged and without the sidebar.",
+        help="Show one drawing at a time, enlarged and without the sidebar; in a lesson, the step's. "
+        "Key P; then ← and → or Page Up and Page Down step, B blanks the screen, Esc leaves.",
     )  # fmt: skip
 
 

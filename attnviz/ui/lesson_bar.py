@@ -19,7 +19,7 @@ from attnviz.session.settings import Settings
 from attnviz.ui import alone, state
 from attnviz.ui.components.lesson_mark import lesson_mark
 
-_ANSWERED = "answered"  # session key: the place whose answer is shown
+_ANSWERED, _FOLDED = "answered", "lesson text hidden"  # session keys: the place whose answer is shown; for all steps
 _RUN = ("text", "model", "rope", "theta", "causal", "window", "n_sinks")  # settings that change the numbers of a step
 _CHANGED = "*You have changed the text, the model or how it runs. This describes the step as it opens.*\n\n"
 Place = tuple[str, int]  # name of a lesson, number of a step
@@ -93,15 +93,18 @@ def _bar(view: View) -> None:
     step, at_step = lesson.step(number), View(lesson.settings(number))
     left_step = _left_step(step, s, at_step.settings)
     text, question, answer = (placeholders.filled(each, at_step) for each in (step.text, step.question, step.answer))
-    with st.container(key="lesson-text"):
-        changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
-        st.markdown(f"## {step.title}\n\n{changed}{text}", width="stretch")
-        if question:
-            _question((lesson.name, number), question, answer)
+    folded = _is_folded(s)
+    if not folded:
+        with st.container(key="lesson-text"):
+            changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
+            st.markdown(f"## {step.title}\n\n{changed}{text}", width="stretch")
+            if question:
+                _question((lesson.name, number), question, answer)
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
         _tools(view, lesson, number, left_step)
-    parts = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * _is_answered((lesson.name, number))]
-    _mark(lesson, number, spoken(" ".join(each for each in parts if each)), left_step)
+    answered = _is_answered((lesson.name, number)) and not folded
+    parts = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * answered]
+    _mark(lesson, number, spoken(" ".join(each for each in parts if each)), left_step, answered)
 
 
 def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
@@ -110,7 +113,10 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
     if view.settings.present:
         st.caption(f"{lesson.title} · {min(number, len(lesson.steps))} / {len(lesson.steps)}")
     else:
-        st.caption(f"{lesson.title} · {_where(lesson, number)}{f' · Look at: {element.name}' if element else ''}")
+        look = f" · Look at: {element.name}" if element else ""
+        title = f": {lesson.step(number).title}" * _is_folded(view.settings)
+        st.caption(f"{_where(lesson, number)}{title}{look} · {lesson.title}")
+        _fold_button(view.settings)
     _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
     _next_button(lesson, number)
     if left_step:
@@ -120,6 +126,23 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
         return
     st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
     st.button("Leave", key="lesson-leave", on_click=_leave)
+    if number == 1:
+        with st.container(key="lesson-present-key", width="content"):  # hidden on touch screens by ui/style.css
+            st.caption("P presents the lesson")
+
+
+def _fold_button(s: Settings) -> None:
+    """Offer to hide the step's text, which on a phone covers half of what it is about."""
+    label, icon = ("Show text", "expand_less") if _is_folded(s) else ("Hide text", "expand_more")
+    st.button(label, key="lesson-fold", icon=f":material/{icon}:", on_click=_fold, args=(not _is_folded(s),))
+
+
+def _is_folded(s: Settings) -> bool:
+    return not s.present and st.session_state.get(_FOLDED, False)
+
+
+def _fold(folded: bool) -> None:
+    st.session_state[_FOLDED] = folded
 
 
 def _next_button(lesson: Lesson, number: int) -> None:
@@ -145,12 +168,15 @@ def spoken(text: str) -> str:
     return re.sub(r"\\([!-/:-@\[-`{-~])|[*`]", r"\1", text)
 
 
-def _mark(lesson: Lesson, number: int, announcement: str, left_step: bool) -> None:
+def _mark(lesson: Lesson, number: int, announcement: str, left_step: bool, answered: bool) -> None:
     """Outline the step's element if its page is open."""
     step = lesson.step(number)
     element = ELEMENTS.get(step.target) if state.page() == step.page else None
     css_class, element_name = (element.css_class, element.name) if element else ("", "")
-    lesson_mark(f"Lesson: {lesson.title}", announcement, css_class, element_name, f"{lesson.name}-{number}", left_step)
+    lesson_mark(
+        f"Lesson: {lesson.title}", announcement, css_class, element_name, f"{lesson.name}-{number}",
+        left=left_step, answered=answered,
+    )  # fmt: skip
 
 
 def _button(label: str, name: str, shortcut: str, to: Place, active: bool = True) -> None:

@@ -87,7 +87,7 @@ def open_page(page: Page) -> None:
     elif current().text != DEFAULT_TEXT:
         st.session_state[_NO_TEXT] = False  # a page goes on with the text of another one
     st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not current().lesson
-    bare = not page.path and link.keys() <= {"lesson", "lesson_step"}
+    bare = not page.path and link.keys() <= {"lesson", "lesson_step", "present"}
     st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson)
     _drop_missing_element(page)
 
@@ -208,7 +208,7 @@ def take_link_tab() -> bool:
 
 
 def take_link_lesson() -> bool:
-    """Check once whether the link that began the session names a lesson and nothing else: /?lesson=one-head."""
+    """Check once whether the link that began the session names only a lesson: /?lesson=one-head&present=1."""
     return st.session_state.pop(_LINK_LESSON, False)
 
 

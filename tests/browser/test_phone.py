@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
@@ -73,12 +74,54 @@ def a_scrolled_page_disappears_below_a_strip_and_long_equations_fit(page: Page) 
     page.locator(".st-key-numbers-totals").scroll_into_view_if_needed()
     settle(page)
     page.wait_for_function(f"{STRIP} === 'rgb(251, 251, 250)'")
-    formula = page.locator(".katex-display", has_text="gpt-oss-120b")
-    assert formula.evaluate("e => e.scrollWidth - e.clientWidth") <= 2
+    formulas_fit(page)
+
+
+def formulas_fit(page: Page) -> None:
+    formulas = page.locator(".katex-display")
+    formulas.first.wait_for()
+    assert max(formulas.evaluate_all("all => all.map(e => e.scrollWidth - e.clientWidth)")) <= 2
+
+
+def an_equation_of_one_line_wraps(page: Page) -> None:
+    page.locator(".st-key-numbers-projections-cache summary").tap()
+    formula = page.locator(".st-key-numbers-projections-cache .katex-display").first
+    formula.wait_for()
+    formulas_fit(page)
+    bases = formula.locator(".katex-html > .base").evaluate_all("all => all.map(e => e.getBoundingClientRect().bottom)")
+    assert len({round(bottom / 10) for bottom in bases}) > 1
+
+
+def the_stages_of_a_head_are_below_each_other(page: Page) -> None:
+    maps = page.locator(".st-key-chart-stages .heatmaplayer > .hm")
+    page.wait_for_function("document.querySelector('.st-key-chart-stages .main-svg')?.clientHeight > 900")
+    settle(page)
+    boxes = [each.bounding_box() for each in maps.all()]
+    tops = sorted({round(box["y"]) for box in boxes})
+    assert len(tops) == 3 and all(after - before > 270 for before, after in pairwise(tops))
+    assert min(box["width"] for box in boxes) > 250
+    assert overflow(page) == 0
 
 
 def the_question_of_a_step_is_read_without_scrolling(page: Page) -> None:
     assert page.locator(".st-key-lesson-text").evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+
+
+def the_bar_of_a_lesson_leaves_room_and_can_be_folded(page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    bar, fold = page.get_by_test_id("stBottom"), page.locator(".st-key-lesson-fold button")
+    assert bar.bounding_box()["height"] < 0.42 * 740
+    page.locator(".st-key-lesson-answer button").tap()
+    answer = page.get_by_text("Not necessarily")
+    expect(answer).to_be_in_viewport()  # the text has scrolled to it
+    fold.tap()
+    expect(answer).to_have_count(0)
+    assert bar.bounding_box()["height"] < 0.2 * 740
+    page.locator(".st-key-lesson-back button").tap()
+    expect(bar).to_contain_text("Step 6 of 7: ")
+    expect(page.locator(".st-key-lesson-text")).to_have_count(0)
+    fold.tap()
+    expect(page.locator(".st-key-lesson-text")).to_be_visible()
 
 
 WALK = {  # {assertion: URL, or "" to go on where the one before has ended}
@@ -87,7 +130,12 @@ WALK = {  # {assertion: URL, or "" to go on where the one before has ended}
     a_scrolled_page_disappears_below_a_strip_and_long_equations_fit: (
         "cost?compare=gemma-3-27b,gpt-oss-120b,llama-2-7b"
     ),
+    an_equation_of_one_line_wraps: "query_groups",
+    the_stages_of_a_head_are_below_each_other: "heads?tab=stages",
     the_question_of_a_step_is_read_without_scrolling: "rope?model=mla&tab=latent&lesson=mla&lesson_step=7",
+    the_bar_of_a_lesson_leaves_room_and_can_be_folded: (
+        "heads?layer=1&head=3&query=19&tab=writes&lesson=one-head&lesson_step=7"
+    ),
 }
 
 

@@ -3,13 +3,15 @@
 Run: .venv/bin/python -m pytest tests/figures/test_head_figures.py
 """
 
+import re
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from attnviz.config import ModelConfig
-from attnviz.figures import heads, theme, token_maps
+from attnviz.figures import head_values, heads, theme, token_maps
 from attnviz.figures.numbers import printed
 
 L, H, K, T = 2, 6, 3, 11
@@ -289,6 +291,36 @@ def test_the_three_stages_with_their_bounds():
         assert [text.split()[-1] for text in axis.ticktext] == [
             str(i) for i in axis.tickvals
         ] and axis.tickfont.size >= 12
+
+
+def test_a_masked_cell_looks_like_no_score():
+    """Masked cells have two greys by turns, which a run of equal scores has not."""
+    trace = traced()
+    ok = trace.allowed[1]
+    drawn = heads.stage_maps(trace, words(), 1, 3), head_values.difference_map(ok / 2, ok / 3, ok, words(), "ab", "")
+    for drawing, n_masks in zip(drawn, (3, 1), strict=True):
+        masks = [t for t in drawing.figure.data if "<br>masked" in (t.hovertemplate or "")]
+        z = np.array(masks[-1].z)
+        assert len(masks) == n_masks and np.array_equal(z == 0, ok)
+        assert all({z[i, i + 2], z[i, i + 3]} == {1, 2} for i in range(T - 3))
+        colours = [stop[1] for stop in masks[-1].colorscale]
+        assert (masks[-1].zmax, len({*colours})) == (2, 3)
+        greys = [tuple(map(float, re.findall(r"[\d.]+", colour))) for colour in colours]
+        assert all(r == g == b for r, g, b, _ in greys) and greys[2][3] > 2 * greys[1][3] > 2 * greys[0][3] == 0
+
+
+def test_on_a_phone_the_three_stages_are_large_and_below_each_other():
+    side = heads.stage_maps(traced(), words(), 1, 3).figure.layout
+    stacked = heads.stage_maps(traced(), words(), 1, 3, stacked=True).figure.layout
+    inside = stacked.height - stacked.margin.t - stacked.margin.b
+    downs = [axis.domain for axis in (stacked.yaxis, stacked.yaxis2, stacked.yaxis3)]
+    gap = (stacked.margin.t + 28) / inside
+    assert all(below[1] + gap <= above[0] + 1e-3 for above, below in pairwise(downs))
+    assert [round((top - bottom) * inside) for bottom, top in downs] == [270, 270, 270]
+    assert {axis.domain for axis in (stacked.xaxis, stacked.xaxis2, stacked.xaxis3)} == {(0, 1)}
+    assert [axis.showticklabels for axis in (stacked.yaxis4, stacked.yaxis5, stacked.yaxis6)] == [True] * 3
+    assert {axis.domain for axis in (side.yaxis, side.yaxis2, side.yaxis3)} == {(0, 1)}
+    assert side.xaxis.domain[1] < side.xaxis2.domain[0] and side.yaxis5.showticklabels is False
 
 
 def test_stage_maps_of_a_long_text_stay_small():

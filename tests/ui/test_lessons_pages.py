@@ -199,6 +199,21 @@ def left(app: AppTest, name: str, number: int) -> AppTest:
     return app.button(key="lesson-leave").click().run()
 
 
+def test_the_text_of_the_steps_is_hidden_until_it_is_asked_for_again_and_shown_while_presenting() -> None:
+    lesson = LESSONS["one-head"]
+    app = opened_step(lesson, 3)
+    app.button(key="lesson-answer").click().run()
+    app.button(key="lesson-fold").click().run()
+    assert "lesson-answer" not in keys_of_buttons(app) and f"Step 3 of 7: {lesson.step(3).title}" in bar(app)
+    app.button(key="lesson-next").click().run()
+    assert lesson.step(4).text[:30] not in bar(app) and f"Step 4 of 7: {lesson.step(4).title}" in bar(app)
+    app.button(key="present").click().run()
+    assert "lesson-fold" not in keys_of_buttons(app) and f"## {lesson.step(4).title}" in bar(app)
+    app.button(key="present-leave").click().run()
+    app.button(key="lesson-fold").click().run()
+    assert f"## {lesson.step(4).title}" in bar(app)
+
+
 def test_the_first_step_on_rope_names_the_controls_of_its_element() -> None:
     step = LESSONS["rope-pictures"].step(1)
     assert step.target == "rope-pair" and "“Shift only k by”" in step.text
@@ -325,6 +340,8 @@ def test_a_link_that_names_a_lesson_alone_opens_its_step() -> None:
     app = opened("app.py", lesson="one-head", lesson_step="4")
     assert app.title[0].value == "Heads" and link(app)["tab"] == "lines"
     assert LESSONS["one-head"].step(4).title in bar(app) and "lesson-return" not in keys_of_buttons(app)
+    app = opened("app.py", lesson="one-head", lesson_step="4", present="1")
+    assert link(app)["only"] == "lines" and shows(app, "lines") and not shows(app, "head-grid")
     app = opened("pages/9_lessons.py", lesson="one-head")  # the list, loaded again
     assert app.title[0].value == "Lessons"
 

@@ -1,5 +1,5 @@
 // Outlines the element of a lesson step, keeps it above the lesson bar until everything is drawn, and announces the step in a live
-// region. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
+// region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
 const WATCHED = 2500; // milliseconds for which the element is kept in sight: a drawing above it may still grow
 const TURN = 60, STILL = 4, AGAIN = 10; // milliseconds between looks; looks without movement after which a position is final; and further
@@ -8,12 +8,14 @@ const MARGIN = 12, HEADER = 66; // pixels around the element; the same below the
 const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "];
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { label, announcement, target, name, step, left } = JSON.parse(new TextDecoder().decode(data));
+  const call = begun(parentElement), { label, announcement, target, name, step, left, answered } = JSON.parse(new TextDecoder().decode(data));
   const [look, status] = [".look", ".status"].map((each) => parentElement.querySelector(each));
   const sheet = document.createElement("style"), place = left ? `${step}, left` : step, here = document.attnvizStep;
   const arrived = here === place || here === step; // a step left by a change of settings is not scrolled to again
   landmark(label);
   if (status.textContent !== announcement) status.textContent = announcement;
+  if (answered && parentElement.answered !== step) setTimeout(showAnswer, TURN);
+  parentElement.answered = answered ? step : "";
   look.textContent = "";
   if (target) {
     sheet.textContent = `.${target} { outline: 3px solid var(--lesson); outline-offset: 5px; border-radius: 6px; }`;
@@ -31,6 +33,14 @@ const bar = () => document.querySelector(".st-key-lesson-bar");
 function landmark(label) {
   bar()?.setAttribute("role", "region");
   bar()?.setAttribute("aria-label", label);
+}
+
+function showAnswer() {
+  const answer = document.querySelector(".st-key-lesson-question"), text = answer?.closest(".st-key-lesson-text");
+  if (!text) return;
+  for (const scroller of [text, document.querySelector("[data-testid=stBottom]")]) { // the text, or the bar beside a presented drawing
+    scroller.scrollTop += (boxOf(answer).top - boxOf(scroller).top) / zoomOf(scroller);
+  }
 }
 
 // The button that led here may be gone with its page: the step's text then has the focus, not the document.

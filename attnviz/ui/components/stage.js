@@ -1,9 +1,12 @@
 // Presentation mode: zooms the drawing until it fills the window above or beside the bar, at least by TYPE; if it is then higher than
 // the window, it scrolls. Only a chart is enlarged less, so that its axes are seen together with its marks. Draws a ring around the
 // pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
-const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45]; // minimal and maximal zoom; widths tried, as shares of the widest
+const TYPE = 1.4, TEXT = 1.25, SCREEN = [1280, 720]; // minimal zoom of a drawing, and maximal one of a text beside it, on a screen of that size
+const LARGEST = 4, SMALLER = 0.9, SMALLEST = 0.85; // maximal zoom of a drawing; factor per try and minimum of a text's
+const SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45], CHART_SHARES = [1, 0.75, 0.55]; // widths tried, as shares of the widest; a chart's height is its own
 const NARROW = 640; // pixels of a phone, where a drawing is already as wide as the window
-const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // maximal useful width / height; pixels; attempts; milliseconds until laid out
+const WIDEST = 1.6, RING = 56, TRIES = 6; // maximal useful width / height; pixels; attempts
+const SETTLED = 80, FRAMES = 3; // milliseconds until a chart is laid out; frames until a drawing of ours is: it is painted in the next one
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { signal } = call, { target } = JSON.parse(new TextDecoder().decode(data));
@@ -12,15 +15,16 @@ export default function ({ data, parentElement }) {
   black.setAttribute("aria-label", "The screen is black. Press B to show it again.");
   black.hidden = true;
   document.head.append(sheet);
-  const fit = fitting(sheet, target, signal);
-  window.addEventListener("resize", fit, { signal });
-  const bar = new ResizeObserver(fit); // it grows with an answer
-  bar.observe(document.querySelector("[data-testid=stBottom]"));
+  const fit = fitting(sheet, target, signal), text = document.createElement("style"), fitAll = () => { fitText(text); fit(); };
+  document.head.append(text);
+  window.addEventListener("resize", fitAll, { signal });
+  const bar = new ResizeObserver(fitAll); // it grows with an answer
+  for (const each of ["stBottom", "stBottomBlockContainer"]) bar.observe(document.querySelector(`[data-testid=${each}]`));
   signal.addEventListener("abort", () => bar.disconnect());
   document.addEventListener("pointermove", (e) => ringAt(ring, e), { signal });
   document.addEventListener("keydown", (e) => key(e, black), { signal });
-  fit();
-  signal.addEventListener("abort", () => { for (const each of [sheet, ring, black]) each.remove(); });
+  fitAll();
+  signal.addEventListener("abort", () => { for (const each of [sheet, text, ring, black]) each.remove(); });
   return call.end;
 }
 
@@ -50,11 +54,25 @@ function key(e, black) {
   if (name) e.preventDefault();
 }
 
+// A small window is a small screen, or one of few pixels on which all is larger.
+const onScreen = (most) => Math.max(1, most * Math.min(1, window.innerWidth / SCREEN[0], window.innerHeight / SCREEN[1]));
+
+// A lesson's text beside the drawing is as large as fits; the smallest scrolls.
+function fitText(sheet) {
+  const bar = document.querySelector("[data-testid=stBottom]");
+  if (!(boxOf(bar).left > 0)) return;
+  for (let zoom = onScreen(TEXT); zoom >= SMALLEST; zoom *= SMALLER) {
+    const rule = `:root { --text-zoom: ${zoom}; }`;
+    if (sheet.textContent !== rule) sheet.textContent = rule;
+    if (bar.scrollHeight <= bar.clientHeight + 1) return;
+  }
+}
+
 // A grid's height grows with its width, a chart's does not: so several widths are tried, and the one that fills most of the screen
 // is used; a drawing that is new cannot be seen until then. CSS properties tell it that it is presented (--slide: 1), its maximal height, and to
 // hide what it can omit.
 function fitting(sheet, target, signal) {
-  const narrow = window.innerWidth <= NARROW, type = narrow ? 1 : TYPE;
+  const narrow = () => window.innerWidth <= NARROW, type = () => (narrow() ? 1 : onScreen(TYPE));
   let turn = 0, seen = "", trying = false, shown = document.attnvizStaged === target;
   const roomFor = () => {
     const bottom = document.querySelector("[data-testid=stBottom]"), bar = bottom && boxOf(bottom);
@@ -62,20 +80,22 @@ function fitting(sheet, target, signal) {
     return [(beside ? bar.left : window.innerWidth) - 32, (bar?.height && !beside ? bar.top : window.innerHeight) - 24];
   };
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
+  const frames = (n) => new Promise((then) => (n ? requestAnimationFrame(() => frames(n - 1).then(then)) : then()));
+  const laidOut = () => Promise.race([wait(SETTLED), ...(charts().length ? [] : [frames(FRAMES)])]);
   const charts = () => [...document.querySelectorAll(`.${target} .stPlotlyChart`)];
-  const least = () => (charts().length ? 1 : type);
+  const least = () => (charts().length ? 1 : type());
   // Plotly sizes a chart by its box in the window, and maps pointer positions correctly under a transform, but not under zoom. A
   // transform leaves the box as it was, so a margin takes the place of what is drawn below it.
   const lay = (zoom, width) => {
     const below = (zoom - 1) * Math.max(0, ...charts().map((each) => each.offsetHeight));
-    sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / type}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; opacity: ${trying ? 0 : 1}; }
+    sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / type()}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; opacity: ${trying ? 0 : 1}; }
       .${target} .stElementContainer { overflow: visible; }
       .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; margin-bottom: ${below}px; }
       .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
   };
   const tried = async (element, [wide, high], width) => {
     lay(1, width);
-    await wait(SETTLED);
+    await laidOut();
     const { height } = boxOf(element), zoom = Math.max(least(), Math.min(wide / width, high / height, LARGEST));
     const over = (zoom * height) / high, filled = (zoom * zoom * Math.min(width, WIDEST * height) * height) / (wide * high);
     return { width, zoom, worth: over > 1.001 ? -over : filled };
@@ -83,8 +103,8 @@ function fitting(sheet, target, signal) {
   const fill = async (element, stale) => {
     const room = roomFor(), all = [];
     trying = !shown;
-    for (const share of narrow ? [1] : SHARES) {
-      all.push(await tried(element, room, (room[0] * share) / type));
+    for (const share of narrow() ? [1] : charts().length ? CHART_SHARES : SHARES) {
+      all.push(await tried(element, room, (room[0] * share) / type()));
       if (stale()) return; // the window was resized: the measurements so far are invalid
     }
     let best = all.reduce((a, b) => (b.worth > a.worth ? b : a));
@@ -92,11 +112,12 @@ function fitting(sheet, target, signal) {
     if (stale()) return;
     if (wider.worth > best.worth) best = wider;
     lay(best.zoom, best.width);
-    await wait(SETTLED);
+    await laidOut();
     const over = boxOf(element).height / room[1]; // zoomed text can wrap into more lines
     if (stale()) return;
     trying = false;
-    lay(over > 1.001 && best.zoom > least() ? Math.max(least(), best.zoom / over) : best.zoom, best.width);
+    const lowest = over < 1 / SMALLER ? Math.max(1, SMALLER * least()) : least(); // a little smaller, if it then fits
+    lay(over > 1.001 && best.zoom > lowest ? Math.max(lowest, best.zoom / over) : best.zoom, best.width);
   };
   return async function start() {
     const element = target && document.querySelector(`.${target}`), now = String(roomFor());

@@ -14,6 +14,7 @@ from attnviz.phrases import count, first_of
 from attnviz.session.settings import MAX_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.line_view import line_view
+from attnviz.ui.components.narrow_screen import narrow_screen
 from attnviz.ui.headline import soft_capped
 
 SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell
@@ -45,8 +46,9 @@ def stages(view: View) -> None:
     """The selected head's maps of scores, masked scores and weights."""
     if view.config.attention_softcap is not None:
         st.caption(f"{soft_capped(view)} The scores are drawn after this cap.")
-    ground = st.context.theme.type
-    charts.show(heads.stage_maps(view.trace, view.labels, *view.layer_and_head, ground=ground), "stages")
+    ground, stacked = st.context.theme.type, narrow_screen() and not view.settings.present
+    drawing = heads.stage_maps(view.trace, view.labels, *view.layer_and_head, ground=ground, stacked=stacked)
+    charts.show(drawing, "stages")
 
 
 def lines(view: View) -> None:

@@ -21,7 +21,7 @@ def show() -> None:
         "setting on the way: the bar has a button back to the step."
     )
     with st.container(key="lesson-keys"):  # hidden on touch screens by ui/style.css
-        st.caption("Keys: J next, K back, Q answer, L this list, G back to the step.")
+        st.caption("Keys: J next, K back, Q answer, L this list, G back to the step, P present.")
     lesson_list()
 
 
