@@ -223,9 +223,32 @@ def drawings_that_were_too_high_or_too_dense_are_presented_above_the_bar(page: P
     page.wait_for_function(WIDE_MAPS, polling=50)
     turn_to(page, "query_groups?tab=latent&model=mla&present=1&only=figure-latent")
     page.wait_for_function(FILLS, polling=50, arg="st-key-figure-latent")
-    page.set_viewport_size({"width": 1024, "height": 768})  # not wide enough for the text beside the drawing
+    page.set_viewport_size({"width": 900, "height": 768})  # not wide enough for the text beside the drawing
     turn_to(page, "heads?tab=number&lesson=score-to-weight&lesson_step=2&only=figure-number&present=1")
     a_presented_chart_is_whole_with_its_key_also_when_an_answer_makes_the_bar_higher(page)
+    on_a_small_screen_the_longest_text_with_its_answer_is_beside_the_drawing(page)
+
+
+BESIDE = """name => {
+  const drawing = document.querySelector(`.${name}`)?.getBoundingClientRect();
+  const bar = document.querySelector("[data-testid=stBottom]"), { left } = bar.getBoundingClientRect();
+  return drawing?.height > 0.7 * innerHeight && drawing.bottom <= innerHeight && drawing.right <= left
+    && left > 0.6 * innerWidth && bar.scrollHeight <= bar.clientHeight + 1;
+}"""
+
+
+def on_a_small_screen_the_longest_text_with_its_answer_is_beside_the_drawing(page: Page) -> None:
+    step = "heads?layer=1&head=3&query=19&tab=writes&lesson=one-head&lesson_step=7"
+    for width, height in ((1024, 768), (960, 600)):
+        page.set_viewport_size({"width": width, "height": height})
+        turn_to(page, f"{step}&only=figure-logits&present=1")
+        page.wait_for_function(BESIDE, polling=50, arg="st-key-figure-logits")
+        page.keyboard.press("q")
+        expect(page.get_by_text("Not necessarily")).to_be_in_viewport(ratio=1)
+        expect(page.get_by_role("button", name="Hide the answer")).to_be_in_viewport(ratio=1)
+        page.wait_for_function(BESIDE, polling=50, arg="st-key-figure-logits")
+        page.keyboard.press("q")
+        expect(page.get_by_text("Not necessarily")).to_have_count(0)
 
 
 def test_a_deep_link_comes_to_its_drawing_and_a_step_or_a_high_drawing_is_presented_by_itself(
