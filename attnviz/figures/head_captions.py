@@ -170,9 +170,7 @@ def _ends(low: str, high: str) -> str:
 
 
 def _of_unmasked(n: int) -> str:
-    return {0: "none of them of an unmasked key", 1: "one of them of an unmasked key"}.get(
-        n, f"the {n} of unmasked keys"
-    )
+    return {0: "no key is unmasked", 1: "that of the one unmasked key"}.get(n, f"those of the {n} unmasked keys")
 
 
 def _reads(trace: Trace, head: int) -> str:
@@ -318,10 +316,10 @@ HOW_IT_IS_FOUND = (
     "The search covers the strongest key of each query in each head, except the first token, the query’s own word and "
     "the words next to it. The weight expected from the position is the largest of three: the same weight for all "
     f"keys; the mean weight that other queries give this key; and, up to {LOCAL - 1} tokens away, this head’s mean "
-    f"weight at that distance. A weight w stands out if it is {ABOVE_CHANCE} above the expected one. Of these, the "
-    f"one with the largest w · log(w / expected), times {EXPLAINED:.2f} where the key is an earlier occurrence of the "
-    "query’s token or follows one, is shown: of tokens with letters, digits or pictures, if there is one; "
-    "else of parts of such characters; else of punctuation and spaces."
+    f"weight at that distance. A weight w stands out if it is {ABOVE_CHANCE} above the expected one. Shown is "
+    f"the one with the largest w · log(w / expected), times {EXPLAINED:.2f} where the key is an earlier occurrence of "
+    "the query’s token or follows one. Tokens with letters, digits or pictures come first, then parts of such "
+    "characters, then punctuation and spaces."
 )
 RELATIONS = {  # of the key to the query, to follow "key 7 “found”"
     INDUCTION: "which followed an earlier {query}",

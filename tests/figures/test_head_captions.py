@@ -100,7 +100,7 @@ def test_a_row_of_which_the_mask_keeps_two():
     caption = path_caption(trace, LABELS, 0, 1, 3, 2)
     assert caption.title == "From score to weight: query 3 “·on”, key 2 “·sat”: 0.8000"
     assert "√10" in caption.note and "over 2 keys" in caption.note
-    assert "5 scores from −7.0000 to −1.5000, the 2 of unmasked keys" in caption.alt
+    assert "5 scores from −7.0000 to −1.5000, those of the 2 unmasked keys" in caption.alt
     assert caption.alt.endswith("the largest, 0.8000, is on key 2 “·sat”.")
     assert caption.formula.endswith(r"\tfrac{e^{-1.5000 - \left(-1.5000\right)}}{1.2500} = 0.8000")
     other = path_caption(trace, LABELS, 0, 1, 3, 3)
