@@ -30,7 +30,10 @@ def test_boxes_are_measured_by_the_helpers_that_know_how_webkit_measures_in_a_zo
 
 def test_what_is_linted_is_what_is_sent(monkeypatch):
     monkeypatch.setattr("streamlit.components.v2.component", lambda name, *, js, **_: js)
-    assert declared("head_grid", "", "packed_weights", "head_zoom", "save_buttons") == javascript.sent()["head_grid"]
+    assert (
+        declared("head_grid", "", "packed_weights", "head_zoom", "save_choices", "save_buttons")
+        == javascript.sent()["head_grid"]
+    )
 
 
 def test_what_is_wrong_is_noticed():

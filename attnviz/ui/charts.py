@@ -15,7 +15,7 @@ import streamlit as st
 from attnviz.figures.drawing import Caption, Drawing
 from attnviz.figures.margins import with_room
 from attnviz.ui import state
-from attnviz.ui.components.save_picture import save_picture
+from attnviz.ui.components.save_picture import prints_link, save_picture
 from attnviz.ui.qr_code import address
 
 # Of plotly's buttons only the one that Streamlit adds is shown: it opens the chart full-screen.
@@ -78,14 +78,14 @@ def equations(lines: str) -> None:
 
 def _numbers(drawing: Drawing, key: str) -> None:
     name, n_rows = state.file_name(key), len(next(iter(drawing.table.values())))
-    link = address(st.context.url or "", state.current())
+    link = address(st.context.url or "", state.current()) if prints_link() else ""
     if drawing.more:  # as text too: for print, and for a screen reader, to which the note's help is a button
         st.caption(drawing.more)
     st.dataframe(
         drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content", placeholder=drawing.missing
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        save_picture(f"chart-{key}")
+        save_picture(f"chart-{key}", _plain(drawing.below))
         st.download_button(
             "HTML", lambda: as_html(drawing, link), f"{name}.html", "text/html", key=f"html-{key}", on_click="ignore"
         )
@@ -96,15 +96,18 @@ def _numbers(drawing: Drawing, key: str) -> None:
 
 
 def as_html(drawing: Drawing, link: str) -> str:
-    """Return a standalone HTML page that works offline: title, note, chart with plotly's script, link to the view."""
+    """Return a standalone HTML page that works offline: title, note, chart with plotly's script, link to the view.
+
+    link: "" for none.
+    """
     title, note, below = (escape(_plain(text)) for text in (drawing.title, drawing.note, drawing.below))
-    url = escape(link)
+    url = f'<p><a href="{escape(link)}">{escape(link)}</a></p>\n' if link else ""
     figure = with_room(drawing.chart).figure()
     chart = figure.to_html(include_plotlyjs=True, full_html=False, config={"displaylogo": False})
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n'
         f'<body style="font: 15px sans-serif">\n<h1 style="font-size: 1.2em">{title}</h1>\n<p>{note}</p>\n{chart}\n'
-        f'<p>{below}</p>\n<p><a href="{url}">{url}</a></p>\n</body>\n</html>\n'
+        f"<p>{below}</p>\n{url}</body>\n</html>\n"
     )
 
 

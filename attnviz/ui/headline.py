@@ -23,10 +23,14 @@ def mla_grid_options(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
     return {"kv_names": [f"K{h}, V{h}" for h in range(config.n_heads)], "reads": n_rows * [[own] * config.n_heads]}
 
 
+def run_title(view: View) -> str:
+    """Return the title of a picture of the whole run: the heads, the text's length, the weights."""
+    return f"{sharing(view)}, {count(len(view.ids), 'token')}, {view.origin}"
+
+
 def headline(view: View) -> str:
     """Return the sentence on the run for the top of a page."""
-    trace = view.trace
-    return f"{sharing(view)}, {count(len(view.ids), 'token')}, {view.origin}, traced in {trace.seconds * 1000:.0f} ms."
+    return f"{run_title(view)}, traced in {view.trace.seconds * 1000:.0f} ms."
 
 
 def split_text(view: View) -> str:

@@ -1,4 +1,4 @@
-"""Every picture can be saved, as SVG and as PNG at twice the size, and fills the screen, as every chart does."""
+"""Every picture can be saved as SVG and as PNG for a slide, copied, and fills the screen, as every chart does."""
 
 import io
 import re
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -32,8 +31,8 @@ PICTURES = {  # the key of the component: its address, the file's name, a piece 
     "diagram": (GROUPS, "query-groups-diagram-mha", "8 KV heads", 8),
     "stored": (GROUPS, "query-groups-stored-mha", "W_k and W_v", 8),
     "layer-maps": (GROUPS, "query-groups-layer-maps-mha", "Layer 3", 8),
-    "front-grid": ("?model=mqa", "overview-front-grid-mqa", "Overview", 1),
-    "decode-player": ("decode?shown=2", "decode-decode-player-gqa-4", "Decode", 4),
+    "front-grid": ("?model=mqa", "overview-front-grid-mqa", "MQA: 8 query heads read 1 KV head", 1),
+    "decode-player": ("decode?shown=2", "decode-decode-player-gqa-4", "Step 2 of decoding, after a prompt of", 4),
     "source-walk": ("steps?step=25", "steps-source-walk-gqa-4", "(1, ", 1),
 }
 FRAMED = {"head-grid": 2, "text-view": 1}  # rings around what is selected
@@ -105,23 +104,21 @@ def assert_saved_with_title_legend_and_link(page: Page, key: str, scheme: str) -
     component = shown(page, key)
     before = component.bounding_box()["height"]
     (png_name, pixels), (svg_name, source) = save(component, "PNG", "SVG")
-    assert (svg_name, png_name) == (f"attnviz-{name}.svg", f"attnviz-{name}.png")
+    assert svg_name.removesuffix(".svg") == png_name.removesuffix(".png")
+    assert svg_name.startswith(f"attnviz-{name}-")  # and then the beginning of the title
     assert component.bounding_box()["height"] == before  # restored after saving
 
     svg = ET.fromstring(source)
-    link = next(svg.iter(f"{SVG}a"))
     assert_nothing_is_cut_off(page, source)
     assert_nothing_is_needed_from_elsewhere(svg, 2 if key in OF_PIXELS else 12)
     assert title in texts(svg)
-    assert link.get("href") == re.sub(" ", "", "".join(link.itertext()))
-    linked, here = urlsplit(link.get("href")), urlsplit(page.url)
-    assert (linked.netloc, linked.path) == (here.netloc, here.path)
-    assert parse_qs(linked.query) == parse_qs(here.query)
+    assert_nothing_on_it_belongs_elsewhere(svg)
     legend = [rect.get("fill") for rect in svg.findall(f"{SVG}rect") if rect.get("rx") == "2"]
     assert len(legend) == len(set(legend)) == n_kv_heads
 
     image = Image.open(io.BytesIO(pixels))
-    assert image.size == tuple(2 * side for side in size(svg))
+    assert image.size[0] >= 1600
+    assert image.size == pytest.approx([image.size[0] / size(svg)[0] * side for side in size(svg)], abs=1)
     rgb = np.asarray(image.convert("RGB"))
     assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255  # opaque background
     assert (sum(background(rgb)) < 3 * 64) == (scheme == "dark")
@@ -137,9 +134,83 @@ def assert_saved_with_title_legend_and_link(page: Page, key: str, scheme: str) -
 def assert_nothing_is_needed_from_elsewhere(svg: ET.Element, least_shapes: int) -> None:
     """Check that the file is self-contained: pixels, shapes, colours."""
     assert {image.get("href")[:22] for image in svg.iter(f"{SVG}image")} <= {"data:image/png;base64,"}
-    assert not [e.tag for e in svg.iter() if e.tag.removeprefix(SVG) in ("style", "script", "foreignObject")]
+    assert not [e.tag for e in svg.iter() if e.tag.removeprefix(SVG) in ("script", "foreignObject")]
+    (style,) = svg.iter(f"{SVG}style")
+    assert re.findall(r"url\((.{16})", style.text) == style.text.count("src:") * ["data:font/woff2;"]
+    assert style.text.count("src:") == style.text.count("url(") > 0
     assert not [e for e in svg.iter() if e.get("class") or "var(" in str(e.attrib) or "color-mix" in str(e.attrib)]
     assert sum(1 for e in svg.iter() if e.tag.removeprefix(SVG) in ("path", "line", "circle", "rect")) >= least_shapes
+
+
+def assert_nothing_on_it_belongs_elsewhere(svg: ET.Element) -> None:
+    """Check that a picture has no run time, no local address, no note on what it does not show, and one typeface."""
+    written = texts(svg)
+    assert not re.search(r"traced in|localhost|127\.0\.0\.1|slider|click|point at", written, re.IGNORECASE)
+    assert next(svg.iter(f"{SVG}a"), None) is None
+    assert ("Roles are scored" in written) == ("no clear role" in written)
+    styled = [
+        text.get("font-family") or re.search("font-family: ([^;]+)", text.get("style"))[1]
+        for text in svg.iter(f"{SVG}text")
+    ]
+    families = {families.split(",")[0].strip('"') for families in styled}
+    assert families <= {"Source Sans", "Source Code"} and "Source Sans" in families
+
+
+def assert_labels_are_text(svg: ET.Element, *labels: str) -> None:
+    """Check that what is written on a canvas is text in the file, not pixels in another typeface."""
+    assert all(label in texts(svg) for label in labels)
+
+
+def saved_svg(drawing: Locator) -> ET.Element:
+    return ET.fromstring(save(drawing, "SVG")[0][1])
+
+
+def a_head_is_saved_as_one_chooses(page: Page) -> None:
+    """The link of a hosted app and the background are choices, which the tab remembers."""
+    head = shown(page, "head-view")
+    assert_labels_are_text(saved_svg(head), "found\u2069\u200220", "girl\u2069\u200219")
+    page.evaluate("document.attnvizSave.isHosted = () => true")
+    link = next(saved_svg(head).iter(f"{SVG}a"))
+    assert link.get("href") == page.url == re.sub(" ", "", "".join(link.itertext()))
+    head.get_by_role("button", name="How it is saved").click()
+    head.get_by_label("Link to this view").uncheck()
+    head.get_by_label("Transparent background").check()
+    grid = shown(page, "head-grid")
+    grid.get_by_role("button", name="How it is saved").click()
+    expect(grid.get_by_label("Transparent background")).to_be_checked()
+    for drawing in (head, grid):
+        assert next(saved_svg(drawing).iter(f"{SVG}a"), None) is None
+        rgba = np.asarray(Image.open(io.BytesIO(save(drawing, "PNG")[0][1])).convert("RGBA"))
+        assert (rgba[:16, :, 3] == 0).all() and 0.2 < (rgba[..., 3] == 0).mean() < 0.95
+        dark_ink = (rgba[..., 3] > 200) & (rgba[..., :3].max(axis=2) < 90)  # legible on the light theme
+        assert dark_ink.mean() > 0.002
+    head.get_by_label("Transparent background").uncheck()
+
+
+def a_picture_is_copied(page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button = shown(page, "text-view").get_by_role("button", name="Copy as PNG")
+    button.click()
+    expect(button).to_have_text("Copied")
+    width = page.evaluate(
+        """async () => {
+            const [item] = await navigator.clipboard.read();
+            return (await createImageBitmap(await item.getType("image/png"))).width;
+        }"""
+    )
+    assert width >= 1600
+
+
+HOSTED = {"attnviz.example.org": True, "8.8.8.8": True, "172.32.0.7": True}
+HOSTED |= dict.fromkeys(
+    ("localhost", "127.0.0.1", "192.168.3.5", "10.0.0.7", "172.16.1.1", "[::1]", "server", "mac.local"), False
+)
+
+
+def only_a_public_address_is_hosted(page: Page) -> None:
+    hosts = list(HOSTED)
+    found = page.evaluate("hosts => hosts.map((host) => document.attnvizSave.isHosted(host))", hosts)
+    assert dict(zip(hosts, found, strict=True)) == HOSTED
 
 
 def what_is_out_of_sight_is_saved_too_and_a_strange_text_gives_valid_xml(page: Page) -> None:
@@ -159,12 +230,16 @@ def a_chart_of_plotly_has_title_and_link_too(page: Page) -> None:
     component = page.locator(".st-key-save-chart-rollout")
     with page.expect_download() as started:
         component.get_by_role("button", name="SVG", exact=True).click()
-    assert started.value.suggested_filename == "attnviz-heads-rollout-mqa.svg"
+    assert started.value.suggested_filename.startswith("attnviz-heads-rollout-mqa-rollout-through-")
     svg = ET.fromstring(started.value.path().read_bytes())
     column = page.get_by_test_id("stColumn").filter(has=page.locator(".st-key-chart-rollout"))
     heading = column.get_by_role("heading", level=2).first.inner_text()
     assert " ".join(heading.split())[:20] in texts(svg)
-    assert next(svg.iter(f"{SVG}a")).get("href") == page.url
+    assert_nothing_is_needed_from_elsewhere(svg, 12)
+    assert_nothing_on_it_belongs_elsewhere(svg)
+    with page.expect_download() as started:
+        component.get_by_role("button", name="PNG", exact=True).click()
+    assert Image.open(started.value.path()).size[0] >= 1600
     expect(component).to_be_visible()
 
 
@@ -204,6 +279,31 @@ def a_head_is_read_in_full_screen(page: Page) -> None:
     left(head)
 
 
+def a_head_uses_the_screen_and_its_cells_stay_square(page: Page) -> None:
+    head = shown(page, "head-view")
+    opened(page, head)
+    plot = head.locator(".hv").evaluate("root => root.view.plot")
+    height = head.locator("canvas").first.bounding_box()["height"]
+    assert plot["width"] / plot["S"] == pytest.approx(plot["height"] / plot["T"])
+    assert height > 0.85 * 900
+    left(head)
+
+
+def a_grid_fills_the_screen(page: Page) -> None:
+    """Its maps are larger, all in the window, and painted where their boxes are."""
+    grid = shown(page, "head-grid")
+    before = grid.locator(".map").first.bounding_box()["width"]
+    opened(page, grid)
+    page.wait_for_timeout(200)
+    maps = [each.bounding_box() for each in grid.locator(".map").all()]
+    assert min(box["width"] for box in maps) > 1.9 * before
+    assert max(box["y"] + box["height"] for box in maps) <= 900
+    canvas, heads = grid.locator("canvas").bounding_box(), grid.locator(".grid").bounding_box()
+    assert canvas["height"] == pytest.approx(heads["height"], abs=2)
+    left(grid)
+    assert grid.locator(".map").first.bounding_box()["width"] == pytest.approx(before, abs=1)
+
+
 def clocks_fit_the_screen(page: Page) -> None:
     clocks = shown(page, "rope-clocks")
     opened(page, clocks)
@@ -229,6 +329,15 @@ OTHERS = {  # {URL: assertion}
     HEAD: a_narrow_dark_window_saves_the_whole_grid,
 }
 FULL_SCREEN = {HEAD: a_head_is_read_in_full_screen, TURNED: clocks_fit_the_screen}
+
+
+def test_a_head_and_the_grid_are_saved_as_chosen_copied_and_fill_the_screen(visit: Callable) -> None:
+    page = visit(HEAD)
+    only_a_public_address_is_hosted(page)
+    a_head_uses_the_screen_and_its_cells_stay_square(page)
+    a_grid_fills_the_screen(page)
+    a_picture_is_copied(page)
+    a_head_is_saved_as_one_chooses(page)
 
 
 def test_every_picture_is_saved_with_title_legend_and_link_and_fills_the_screen(turns: Callable) -> None:

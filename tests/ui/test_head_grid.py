@@ -136,8 +136,10 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     allowed = np.ones((1, 128, 128), bool)  # the worst case: no masked triangle to omit
     header = {"kv": list(range(8)), "labels": [["·token"] * 128] * 2}
     message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
-    scripts = "call.js", "packed_weights.js", "head_zoom.js", "save_buttons.js", "head_grid.js"
-    code = sum((HERE / name).stat().st_size for name in (*scripts, "save_buttons.css", "head_grid.css"))
+    scripts = "call.js", "packed_weights.js", "head_zoom.js", "save_choices.js", "save_buttons.js", "head_grid.js"
+    code = sum(
+        (HERE / name).stat().st_size for name in (*scripts, "save_choices.css", "save_buttons.css", "head_grid.css")
+    )
     assert len(message) + code <= 2.4 * 8 * 128 * 128
 
 

@@ -29,7 +29,7 @@ function update(view, bytes) {
   view.swatch.style.background = `rgba(${d.masked.join(",")})`;
   paint(view);
   showReadout(view, null);
-  if (d.title) saveButtons(view.root, () => ({ title: d.title, unsaved: ".read", stage: () => sharply(view, () => paint(view)) }));
+  if (d.title) saveButtons(view.root, () => ({ title: d.title, unsaved: ".read", stage: (ratio) => sharply(view, () => paint(view), ratio) }));
 }
 
 function figure(view, map, i) {

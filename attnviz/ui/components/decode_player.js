@@ -63,8 +63,10 @@ function update(view, bytes) {
   if (d.stale || view.chose) sendPosition(view, view.timer ? SEND_AFTER_PLAYING : SEND_AFTER);
   if (more && view.going) to(view, view.n + 1);
   view.going = view.chose = false;
-  saveButtons(view.root, () => ({ title: "Decode", legend: hues(d), unsaved: ".tools, .how" }));
+  saveButtons(view.root, () => ({ title: titleOf(view), legend: hues(d), unsaved: ".tools, .how", stage: (ratio) => sharply(view, () => paint(view), ratio) }));
 }
+
+const titleOf = ({ n, d }) => `${n ? `Step ${n} of decoding` : "Before the first step of decoding"}, after a prompt of ${d.T} tokens`;
 
 const hues = (d) => [...new Map(d.kvHeadOf.map((k, h) => [k, [d.marks[h], `KV ${k}`]])).values()];
 

@@ -19,6 +19,7 @@ function create(root) {
   view.grid.onpointerleave = hovering(() => leave(view));
   fingers(view.grid, (e) => point(view, e));
   zooming(view);
+  root.fill = () => resized(view);
   view.grid.onclick = (e) => { const head = headAt(e); if (head) choose(view, head); };
   view.grid.onkeydown = (e) => key(view, e);
   view.grid.addEventListener("focusin", (e) => { const head = headAt(e); if (head) { view.at = head; showReadout(view); } });
@@ -43,15 +44,16 @@ function update(view, bytes) {
 
 // For saving: all heads, without hover and controls, not zoomed, and sharp at twice the size.
 function picture(view) {
-  const { d, root, scroll } = view;
-  const stage = () => {
+  const { d, root, scroll, scored, heads } = view;
+  const stage = (ratio) => {
     const { zoom } = view, { scrollLeft, scrollTop } = scroll;
     view.zoom = 1;
     widths(view);
     root.style.width = `${scroll.scrollWidth}px`; // includes the part that scrolls
     scroll.scrollTo(0, 0);
-    sharply(view, () => paint(view));
-    return () => { root.style.width = ""; view.zoom = zoom; widths(view); scroll.scrollTo(scrollLeft, scrollTop); paint(view); };
+    scored.hidden = !heads.some(({ here }) => here?.offsetWidth); // it is about the roles
+    sharply(view, () => paint(view), ratio);
+    return () => { root.style.width = ""; scored.hidden = false; view.zoom = zoom; widths(view); scroll.scrollTo(scrollLeft, scrollTop); paint(view); };
   };
   return { title: d.title || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".tools, .read, .keys, .mark", stage };
 }

@@ -26,7 +26,7 @@ function update(view, d) {
   view.path.setAttribute("aria-label", d.alt);
   showReadout(view, null); // the bars are painted when they are in sight
   view.paint();
-  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".readout, i[hidden]", stage: () => sharply(view, () => paintPath(view)) }));
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".readout, i[hidden]", stage: (ratio) => sharply(view, () => paintPath(view), ratio) }));
 }
 
 function paint(view) {

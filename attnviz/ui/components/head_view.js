@@ -27,6 +27,7 @@ function create(root) {
   for (const name of ["title", "note", "query", "key", "colour", "exclude", "pin", "read", "map", "bar", "whole"])
     view[name] = part(name);
   view.paint = painter(root, () => paint(view));
+  root.fill = () => paint(view);
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
   document.fonts.load(fontOf(view)).then(view.paint, () => {}); // repaint once the font has loaded
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);
@@ -56,7 +57,7 @@ function update(view, bytes) {
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, wherever it was chosen
   showReadout(view, null); // the map is painted when it is in sight
   view.paint();
-  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, i[hidden]", stage: () => sharply(view, () => paintMap(view)) }));
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, i[hidden]", stage: (ratio) => sharply(view, () => paintMap(view), ratio) }));
 }
 
 const placesOf = (d) => JSON.stringify([d.labels, d.positions]);
@@ -78,16 +79,15 @@ function paint(view) {
 
 function paintMap(view) {
   const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = ratioOf(view);
-  const ink = map.firstElementChild.getContext("2d"), columns = ticks(S, full - 90, d.key), columnNames = labelsOf(d, full, columns);
+  const ink = map.firstElementChild.getContext("2d"), across = Math.min(full - 90, roomOf(view)), columns = ticks(S, across, d.key), columnNames = labelsOf(d, full, columns);
   ink.font = fontOf(view);
-  const top = widest(ink, columns, columnNames);
-  const besides = view.root.offsetHeight - map.offsetHeight + top, slide = Math.max(slideHeight(view.root) - besides - 4, 160);
-  const most = Math.min(Math.max(20 * T, 180), 500, full, Math.max(0.46 * innerHeight, 240), slide); // fits in the window
-  const rows = ticks(T, most, d.query), rowNames = labelsOf(d, full, rows);
+  const top = widest(ink, columns, columnNames), wanted = Math.min(roomOf(view, top), full);
+  const rows = ticks(T, wanted, d.query), rowNames = labelsOf(d, full, rows);
   const plot = (view.plot = { left: widest(ink, rows, rowNames), top, T, S });
-  plot.width = full - plot.left - 2;
-  plot.height = most;
-  sheet(map.firstElementChild, Math.round(full * ratio), Math.round((plot.top + most + 2) * ratio), ratio);
+  const cell = Math.min((full - plot.left - 2) / S, wanted / T); // square
+  plot.width = cell * S;
+  plot.height = cell * T;
+  sheet(map.firstElementChild, Math.round(full * ratio), Math.round((plot.top + plot.height + 2) * ratio), ratio);
   const px = (v) => Math.round(v * ratio), image = scale(d.cells, T, S, px(plot.width), px(plot.height), tableOf(d, view));
   ink.putImageData(image, px(plot.left), px(plot.top));
   if (d.exclude) ink.putImageData(scale(firstColumn(d, T, S), T, 1, Math.ceil(px(plot.width) / S), px(plot.height), greys(d)), px(plot.left), px(plot.top));
@@ -96,6 +96,15 @@ function paintMap(view) {
   frame(ink, plot.left, plot.top + (d.query * plot.height) / T, plot.width, plot.height / T);
   frame(ink, plot.left + (d.key * plot.width) / S, plot.top, plot.width / S, plot.height);
   write(ink, view, plot, rowNames, columnNames);
+}
+
+// The height in which the map fits: in the window, on a slide or screen, or in a saved picture. top: pixels of the labels above.
+function roomOf({ root, map, d, ratio }, top = 0) {
+  const wanted = Math.max(20 * d.shape[2], 180), slide = slideHeight(root), section = map.parentElement;
+  if (ratio) return Math.min(wanted, 600);
+  if (slide === Infinity) return Math.min(wanted, 500, Math.max(0.46 * innerHeight, 240));
+  const beside = getComputedStyle(section).display === "grid", others = beside ? 0 : section.offsetHeight - map.offsetHeight;
+  return Math.max(slide - others - top - 4, 160);
 }
 
 function tableOf(d, view) {

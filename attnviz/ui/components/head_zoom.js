@@ -85,19 +85,29 @@ const SMALL = { name: 52, short: 28, gap: 2, most: 64, height: TOUCH ? 1100 : 64
 // The columns of layers for which the overview's maps are largest within its width and height, and their width.
 function overviewOf({ root, scroll, d }) {
   const L = d.layers, H = d.shape[1], width = scroll.clientWidth - 8, name = width < 620 ? SMALL.short : SMALL.name;
-  const height = Math.min(SMALL.height, Math.max(240, slideHeight(root) - 110));
+  const slide = slideHeight(root), height = root.matches(":fullscreen") ? slide - 110 : Math.min(SMALL.height, Math.max(240, slide - 110));
   const side = (n) => Math.min((width / n - name) / H, height / Math.ceil(L / n)) - SMALL.gap;
   const columns = [1, 2, 3, 4].filter((n) => n <= L).reduce((best, n) => (side(n) > side(best) + 1 ? n : best));
-  return { columns, side: Math.max(12, Math.min(SMALL.most, Math.floor(side(columns)))) };
+  return { columns, side: Math.max(12, Math.min(root.matches(":fullscreen") ? Infinity : SMALL.most, Math.floor(side(columns)))) };
 }
 
 const columnsOf = (view) => (view.show === "overview" ? overviewOf(view).columns : 1);
+
+const USUAL = 170, CAPTION = 28, BRACKET = 32; // pixels: widest map; heights of a map's name and of the line of KV heads, with gaps
+
+// The widest map, in full screen that with which all rows fill the height.
+function filling({ root, scroll, d, lines }) {
+  if (!root.matches(":fullscreen")) return USUAL;
+  const others = [...root.children].reduce((sum, each) => sum + (each === scroll ? 0 : each.offsetHeight + 6), 28);
+  const height = innerHeight / zoomOf(root) - others - lines * BRACKET;
+  return Math.max(48, Math.floor(height / (d.layers * lines) - CAPTION));
+}
 
 // Column widths: all maps fit, or follow the zoom; a zoomed grid scrolls within its unzoomed height.
 function widths(view) {
   const { grid, scroll, zoom, d } = view, H = Math.ceil(d.shape[1] / view.lines), side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
   const overview = view.show === "overview", small = overview && side < LARGE, fixed = side && `${side}px`;
-  const usual = overview ? `minmax(7px, ${overviewOf(view).side}px)` : "minmax(24px, 170px)";
+  const usual = overview ? `minmax(7px, ${overviewOf(view).side}px)` : `minmax(24px, ${filling(view)}px)`;
   const least = overview ? view.columns * (32 + 9 * H) : 28 + 27 * H; // minimal width for touch targets and names
   grid.classList.toggle("flow", !inRows(view));
   grid.classList.toggle("small", small);

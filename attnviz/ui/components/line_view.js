@@ -47,14 +47,15 @@ function update(view, bytes) {
   tools(view);
   look(view, view.pinned);
   const legend = d.names.map((name, i) => [d.marks[i], `${name} reads ${d.reads[i]}`]);
-  saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read", stage: () => staged(view) }));
+  saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read, .note", stage: () => staged(view) }));
 }
 
 // For saving: all tokens, not only the visible ones, and the lines as vector shapes.
-function staged({ scroll }) {
-  const from = scroll.scrollTop;
+function staged({ scroll, heading, mass }) {
+  const from = scroll.scrollTop, share = heading.children[1], before = share.textContent;
   scroll.style.maxHeight = "none";
-  return () => { scroll.style.maxHeight = ""; scroll.scrollTop = from; };
+  share.textContent = mass < 100 ? `the largest ${mass}% of each query’s weight` : "";
+  return () => { scroll.style.maxHeight = ""; scroll.scrollTop = from; share.textContent = before; };
 }
 
 // ---- the elements

@@ -80,9 +80,9 @@ function painter(element, paint) {
 
 const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1) * zoomOf(view.root);
 
-// Repaints for saving, with at least two device pixels per CSS pixel; returns what paints as before.
-function sharply(view, paint) {
-  view.ratio = Math.max(2, window.devicePixelRatio || 1);
+// Repaints for saving, with `ratio` pixels per CSS pixel; returns what paints as before.
+function sharply(view, paint, ratio) {
+  view.ratio = ratio;
   paint();
   view.ratio = undefined;
   return paint;

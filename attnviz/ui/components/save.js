@@ -1,87 +1,95 @@
 // Export of pictures. Converts a component's DOM, shape by shape, to a standalone SVG: with the theme's background, the title
-// above, and the KV heads' hues and the link to the settings below. The PNG is that SVG at twice the size. copy_link loads this
-// once per page; all components use it as document.attnvizSave. The argument `about` has
+// above, and the KV heads' hues and, if chosen, the link to the settings below. The PNG is that SVG, drawn larger. copy_link loads
+// this once per page; all components use it as document.attnvizSave. The argument `about` has
 //   title: text above; "" if the component has its own title, undefined to use the page's heading
 //   legend: [[colour, name], …]; unsaved: a selector for elements to leave out, such as controls
-//   stage: called before the DOM is read, to draw everything at high resolution; returns a function that undoes it
+//   stage: called with the pixels per unit before the DOM is read, to draw everything sharply; returns a function that undoes it
 const saving = (() => {
-  const SVG = "http://www.w3.org/2000/svg", MARGIN = 16, SCALE = 2, NARROWEST = 360;
-  const FONT = "sans-serif"; // a standalone SVG lacks the page's fonts: measure with a generic one
+  const SVG = "http://www.w3.org/2000/svg", MARGIN = 16, NARROWEST = 360;
+  const WIDTH = 800; // pixels: every picture is laid out at this width, at which 12-pixel type is as large as 14 points on a slide
   const STYLE = ["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "stroke-width", "stroke-dasharray",
     "stroke-linecap", "opacity", "vector-effect", "overflow"];
   const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
   let numbered = 0; // ids of gradients and clip paths
 
-  const component = (kind, root, about) => write(kind, picture(root, about), fileName(root));
-
-  // ---- the file
-
-  function fileName(root) {
-    const page = location.pathname.split("/").at(-1).replaceAll("_", "-") || "overview", host = root.getRootNode().host ?? root;
-    const part = host.closest("[class*=st-key-]")?.className.match(/st-key-([\w-]+)/)[1] ?? "picture";
-    const shown = new URLSearchParams(location.search).get("model") ?? saving.usualModel;
-    return ["attnviz", page, part, shown].join("-").replace(/[^\w-]/g, "");
-  }
-
-  function write(kind, svg, name) {
-    const source = new XMLSerializer().serializeToString(svg), size = [svg.getAttribute("width"), svg.getAttribute("height")];
-    const url = URL.createObjectURL(new Blob([source], { type: "image/svg+xml" }));
-    if (kind === "svg") return download(url, `${name}.svg`);
-    const image = new Image();
-    image.onload = () => {
-      const canvas = Object.assign(document.createElement("canvas"), { width: SCALE * size[0], height: SCALE * size[1] });
-      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-      URL.revokeObjectURL(url);
-      canvas.toBlob((blob) => download(URL.createObjectURL(blob), `${name}.png`));
-    };
-    image.src = url;
-  }
-
-  function download(url, name) {
-    Object.assign(document.createElement("a"), { href: url, download: name }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 60_000);
-  }
+  const component = (kind, root, about) => saveAs(kind, root, picture(root, about));
 
   // ---- the sheet: title, picture, legend, link
 
-  function picture(root, { title, legend, unsaved, stage }) {
-    const back = stage?.(), hidden = [...root.querySelectorAll(`.save${unsaved ? `, ${unsaved}` : ""}`)];
+  async function picture(root, about) {
+    const { title, legend, unsaved, stage } = about(), back = await atWidth(root.getRootNode().host ?? root, root, WIDTH);
+    const texts = writtenInCanvases(root), unstage = stage?.(scaleOf(WIDTH + 2 * MARGIN));
+    texts.end();
+    const hidden = [...root.querySelectorAll(`.save${unsaved ? `, ${unsaved}` : ""}`)];
     const shown = hidden.map((each) => each.style.display);
     hidden.forEach((each) => (each.style.display = "none"));
-    const zoom = zoomOf(root), box = inOwnPixels(root.getBoundingClientRect(), zoom), body = node("g", {}, ...drawn(root, { left: box.left, top: box.top, zoom }, Infinity));
+    const zoom = zoomOf(root), box = inOwnPixels(root.getBoundingClientRect(), zoom);
+    const body = node("g", {}, ...drawn(root, { left: box.left, top: box.top, zoom }, Infinity)), wide = Math.max(box.width, root.scrollWidth);
+    const above = title ?? heading(root), named = above || root.querySelector("h2, h3")?.textContent || "";
     hidden.forEach((each, i) => (each.style.display = shown[i]));
-    back?.();
-    return sheet(root, body, Math.max(box.width, root.scrollWidth), box.height, { title: title ?? heading(root), legend });
+    unstage?.();
+    back();
+    return { svg: sheet(root, body, wide, box.height, { title: above, legend }), title: named };
   }
 
-  function sheet(root, body, wide, high, { title = "", legend = [] }) {
-    const { color } = getComputedStyle(root), width = Math.ceil(Math.max(wide, NARROWEST));
+  // Lays out an element, in a box on the page that keeps its size, at this width; resolves to a function that undoes it.
+  async function atWidth(box, element, width) {
+    if (element.matches(":fullscreen")) return () => {};
+    const [before, inside] = [box, element].map((each) => each.getAttribute("style") ?? "");
+    box.style.cssText = `${before}; height: ${box.clientHeight}px; overflow: hidden`;
+    element.style.cssText = `${element === box ? box.style.cssText : inside}; width: ${width}px; max-width: none`;
+    for (let i = 0; i < 3; i++) await new Promise((done) => setTimeout(() => requestAnimationFrame(done), 20)); // components redraw themselves
+    return () => { element.setAttribute("style", inside); box.setAttribute("style", before); };
+  }
+
+  // Records what is written in canvases, to keep it as text.
+  function writtenInCanvases(root) {
+    const pens = [...root.querySelectorAll("canvas")].map((each) => each.getContext("2d"));
+    for (const pen of pens) {
+      const { canvas } = pen;
+      canvas.texts = [];
+      pen.fillText = (text, x, y, most = Infinity) => {
+        const { font, fillStyle, textAlign, textBaseline } = pen, { width, fontBoundingBoxAscent } = pen.measureText(text);
+        pen.textBaseline = "alphabetic";
+        const down = pen.measureText(text).fontBoundingBoxAscent - fontBoundingBoxAscent;
+        pen.textBaseline = textBaseline;
+        canvas.texts.push({ text, x, y: y + (Math.abs(down) > 0 ? down : 0), width: Math.min(width, most), font, fillStyle, textAlign, at: pen.getTransform() });
+      };
+    }
+    return { end: () => { for (const pen of pens) delete pen.fillText; } };
+  }
+
+  function sheet(root, body, wide, high, { title = "", legend = [], note = "" }) {
+    const { color, fontFamily } = getComputedStyle(root), { link, transparent } = savedAs(), width = Math.ceil(Math.max(wide, NARROWEST));
     let y = MARGIN;
     const rows = (texts, size, look) => texts.map((text) => {
       y += 1.3 * size;
-      return node("text", { x: MARGIN, y: y - 0.3 * size, "font-family": FONT, "font-size": size, ...paint("fill", color), ...look }, text);
+      return node("text", { x: MARGIN, y: y - 0.3 * size, "font-family": fontFamily, "font-size": size, ...paint("fill", color), ...look }, text);
     });
-    const bold = { "font-weight": 600 }, above = rows(wrapped(title, width, `600 16px ${FONT}`), 16, bold);
+    const bold = { "font-weight": 600 }, above = rows(wrapped(title, width, `600 18px ${fontFamily}`), 18, bold);
     y += above.length ? 8 : 0;
     body.setAttribute("transform", `translate(${MARGIN} ${y})`);
     y += high + 12;
-    const below = hues(legend, width, y, color);
+    const below = hues(legend, width, y, { color, fontFamily });
     y += below.height;
-    const source = node("a", { href: location.href }, ...rows(wrapped(location.href, width, `10px ${FONT}`), 10, { opacity: 0.75 }));
+    const notes = note ? rows(wrapped(note, width, `12px ${fontFamily}`), 12, { opacity: 0.85 }) : [];
+    const address = link ? [node("a", { href: location.href }, ...rows(wrapped(location.href, width, `11px ${fontFamily}`), 11, { opacity: 0.75 }))] : [];
     const all = { width: width + 2 * MARGIN, height: Math.ceil(y + MARGIN) };
-    const page = node("rect", { ...all, ...paint("fill", getComputedStyle(document.querySelector(".stApp")).backgroundColor) });
-    return node("svg", { xmlns: SVG, ...all, viewBox: `0 0 ${all.width} ${all.height}` }, page, ...above, body, ...below.shapes, source);
+    const page = transparent ? [] : [node("rect", { ...all, ...paint("fill", behind()) })];
+    return node("svg", { xmlns: SVG, ...all, viewBox: `0 0 ${all.width} ${all.height}` }, ...page, ...above, body, ...below.shapes, ...notes, ...address);
   }
 
-  function hues(legend, width, top, color) {
+  const behind = () => getComputedStyle(document.querySelector(".stApp")).backgroundColor;
+
+  function hues(legend, width, top, { color, fontFamily }) {
     let x = 0, y = top;
     const shapes = legend.flatMap(([hue, name]) => {
-      const room = 18 + measured(name, `12px ${FONT}`).width;
+      const room = 18 + measured(name, `13px ${fontFamily}`).width;
       if (x && x + room > width) [x, y] = [0, y + 18];
       const at = MARGIN + x;
       x += room + 16;
       return [node("rect", { x: at, y, width: 12, height: 12, rx: 2, ...paint("fill", hue) }),
-        node("text", { x: at + 18, y: y + 10.5, "font-family": FONT, "font-size": 12, ...paint("fill", color) }, name)];
+        node("text", { x: at + 18, y: y + 10.5, "font-family": fontFamily, "font-size": 13, ...paint("fill", color) }, name)];
     });
     return { shapes, height: legend.length ? y + 24 - top : 0 };
   }
@@ -131,7 +139,18 @@ const saving = (() => {
   // A canvas becomes an image, unless it can draw itself as shapes.
   function canvas(element, at) {
     if (element.shapes) return node("g", { transform: `translate(${at.x} ${at.y})` }, ...element.shapes(pen()));
-    return node("image", { ...at, href: element.toDataURL() });
+    return node("g", {}, node("image", { ...at, href: element.toDataURL() }), ...writings(element, at));
+  }
+
+  function writings({ texts = [], width }, at) {
+    const units = at.width / width, anchor = { right: "end", end: "end", center: "middle" };
+    return texts.map(({ text, x, y, width: textLength, font, fillStyle, textAlign, at: { a, b, c, d, e, f } }) => {
+      const [, weight, size, family] = font.match(/^(.*?)\s*([\d.]+px) (.+)$/), matrix = [a, b, c, d].map((each) => each * units);
+      return node("text", {
+        x, y, textLength, lengthAdjust: "spacingAndGlyphs", transform: `matrix(${matrix} ${e * units + at.x} ${f * units + at.y})`, "font-family": family, "font-size": size,
+        "text-anchor": anchor[textAlign] ?? "start", ...(weight && { "font-weight": weight }), ...paint("fill", fillStyle),
+      }, text);
+    });
   }
 
   // Shadows without blur or offset, the narrowest first: rings around what is selected.
@@ -155,8 +174,8 @@ const saving = (() => {
   // Background, gradient to the right, borders, outline.
   function surface(style, box) {
     const { x, y, width, height } = box;
-    const out = [], plain = paint("fill", style.backgroundColor), rx = parseFloat(style.borderTopLeftRadius) || 0;
-    if (plain["fill-opacity"] > 0) out.push(node("rect", { x, y, width, height, rx, ...plain }));
+    const out = [], seen = !(savedAs().transparent && style.backgroundColor === behind()), plain = paint("fill", style.backgroundColor), rx = parseFloat(style.borderTopLeftRadius) || 0;
+    if (seen && plain["fill-opacity"] > 0) out.push(node("rect", { x, y, width, height, rx, ...plain }));
     if (style.backgroundImage.startsWith("linear-gradient")) {
       const id = `gradient-${++numbered}`;
       out.push(node("linearGradient", { id }, ...stops(style.backgroundImage)), node("rect", { x, y, width, height, rx, fill: `url(#${id})` }));
@@ -255,6 +274,6 @@ const saving = (() => {
     };
   }
 
-  return { component, write, sheet, heading, fileName, node, set };
+  return { component, saveAs, sheet, heading, atWidth, behind, node, set, menu: savingMenu, isHosted, savedAs, WIDTH };
 })();
 

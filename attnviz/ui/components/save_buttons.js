@@ -1,6 +1,6 @@
 // Buttons that save a component's picture, and one that opens it full-screen. about() returns the argument for `save.js`; it is called
 // on a press.
-const LARGEST_ON_SCREEN = 3, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // maximal zoom; padding tried on each side, % of the width; milliseconds until redrawn
+const LARGEST_ON_SCREEN = 3, FILLING = 1.25, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // maximal zoom; that of a drawing which fills the screen by itself; padding tried on each side, % of the width; milliseconds until redrawn
 
 function saveButtons(root, about) {
   root.about = about;
@@ -11,10 +11,11 @@ function saveButtons(root, about) {
     bar.append(button);
     return button;
   };
-  for (const kind of ["PNG", "SVG"]) {
-    add(kind, `Save as ${kind}`, () => document.attnvizSave.component(kind.toLowerCase(), root, root.about()));
-  }
+  const save = (kind) => document.attnvizSave.component(kind, root, root.about);
+  for (const kind of ["PNG", "SVG"]) add(kind, `Save as ${kind}`, () => save(kind.toLowerCase()));
+  copyButton(add, save);
   if (document.fullscreenEnabled) fullScreen(root, (label, then) => add(label, label, then));
+  choicesButton(bar, add);
 }
 
 // Zooms until the component fills the screen. A grid's height grows with its width, so it is narrowed until it fits; if it
@@ -32,11 +33,17 @@ function fullScreen(root, add) {
   };
   const fits = () => root.scrollHeight <= root.clientHeight + 1 && root.scrollWidth <= root.clientWidth + 1;
   const fit = () => {
+    if (root.fill) return fill();
     const high = innerHeight / before.height, least = Math.max(1, Math.min(innerWidth / before.width, high));
     let zoom = Math.min(Math.max(high, least), LARGEST_ON_SCREEN);
     for (zoomTo(zoom); zoom > least && !fits(); zoomTo(zoom)) zoom = Math.max(zoom * 0.9, least);
     if (!fits()) zoomTo(Math.max(1, 0.75 * least)); // larger maps are preferred to larger type
     narrow(NARROWER);
+  };
+  const fill = () => {
+    zoomTo(innerWidth > 1000 ? FILLING * Math.max(1, innerHeight / 900) : 1);
+    root.fill();
+    setTimeout(root.fill, DRAWN); // names wrap otherwise in other sizes
   };
   const narrow = ([share, ...smaller]) => setTimeout(() => { // after components have redrawn themselves
     if (!isOpen() || fits()) return;

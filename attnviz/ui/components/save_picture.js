@@ -1,14 +1,30 @@
 // A plotly chart consists of several stacked SVGs; the picture joins them.
-function chartPicture(chart) {
-  const layers = [...chart.querySelectorAll("svg.main-svg")], [width, height] = ["width", "height"].map((side) => layers[0][side].baseVal.value);
-  const { node, sheet, heading } = document.attnvizSave;
-  return sheet(chart, node("g", {}, ...layers.map(asPainted)), width, height, { title: heading(chart) });
+async function chartPicture({ chart: key, below }) {
+  const box = document.querySelector(`.st-key-${key}`), { atWidth, node, sheet, heading, WIDTH } = document.attnvizSave, { width: before } = sizeOf(box);
+  const back = await atWidth(box, box, WIDTH);
+  await resized(box, before);
+  const chart = box.querySelector(".js-plotly-plot"), { layers, width, height } = sizeOf(box), title = heading(chart);
+  const svg = sheet(chart.querySelector("text") ?? chart, node("g", {}, ...layers.map(asPainted)), width, height, { title, note: below });
+  back();
+  return { svg, title };
+}
+
+function sizeOf(box) {
+  const layers = [...box.querySelectorAll("svg.main-svg")], [width, height] = ["width", "height"].map((side) => layers[0][side].baseVal.value);
+  return { layers, width, height };
+}
+
+// Plotly follows its box late.
+async function resized(box, before) {
+  const { WIDTH } = document.attnvizSave, end = performance.now() + 1500;
+  while (Math.abs(before - WIDTH) > 8 && sizeOf(box).width === before && performance.now() < end) await new Promise((done) => setTimeout(done, 50));
+  await new Promise((done) => setTimeout(done, 100));
 }
 
 // A copy with colours inlined: style.css overrides the colour of some texts. Each line of text keeps its width on the page,
 // whatever font the viewer has.
 function asPainted(layer) {
-  const copy = layer.cloneNode(true), texts = [...layer.querySelectorAll("text")];
+  const copy = layer.cloneNode(true), texts = [...layer.querySelectorAll("text")], { savedAs, behind } = document.attnvizSave;
   copy.querySelectorAll("text").forEach((text, i) => {
     text.style.fill = getComputedStyle(texts[i]).fill;
     const lines = linesOf(texts[i]);
@@ -17,19 +33,31 @@ function asPainted(layer) {
       if (width) document.attnvizSave.set(line, { textLength: width, lengthAdjust: "spacingAndGlyphs" });
     });
   });
+  if (savedAs().transparent) for (const each of [copy, ...copy.querySelectorAll("rect.bg")]) unfilled(each, behind());
   return copy;
+}
+
+function unfilled(element, colour) {
+  element.style.background = "";
+  if (element.style.fill === colour) element.style.fill = "none";
 }
 
 const linesOf = (text) => (text.querySelector("tspan.line") ? [...text.querySelectorAll("tspan.line")] : [text]);
 
-export default function ({ data, parentElement }) {
-  for (const button of parentElement.querySelectorAll("button")) {
-    const kind = button.dataset.kind;
-    button.textContent = kind.toUpperCase();
-    button.onclick = () => {
-      const chart = document.querySelector(`.st-key-${data.chart} .js-plotly-plot`);
-      const { write, fileName } = document.attnvizSave;
-      write(kind, chartPicture(chart), fileName(chart).replace("-chart-", "-"));
-    };
-  }
+export default function ({ data, parentElement, setTriggerValue }) {
+  const bar = parentElement.querySelector("div"), call = begun(bar), save = (kind) => document.attnvizSave.saveAs(kind, document.querySelector(`.st-key-${data.chart}`), chartPicture(data));
+  const add = (textContent, ariaLabel, onclick) => {
+    const button = Object.assign(el("button", "", textContent), { type: "button", ariaLabel, onclick });
+    bar.append(button);
+    return button;
+  };
+  bar.replaceChildren();
+  for (const kind of ["PNG", "SVG"]) add(kind, kind, () => save(kind.toLowerCase()));
+  copyButton(add, save);
+  choicesButton(bar, add);
+  // the server makes the HTML file
+  const tell = () => { const { link } = document.attnvizSave.savedAs(); if (link !== data.link) setTriggerValue("link", link); };
+  document.addEventListener("attnviz-saving-changed", tell, { signal: call.signal });
+  if (document.attnvizSave) tell();
+  return call.end;
 }

@@ -261,7 +261,7 @@ function picture(view) {
   }));
   point(view, null);
   paint(view);
-  saveButtons(view.root, () => ({ title: `${shown.slice} ${shown.shape}`, legend: p.hue < 0 ? [] : [[d.marks[p.hue], `KV ${p.hue}`]], unsaved: ".tools, .way, .read" }));
+  saveButtons(view.root, () => ({ title: `${shown.slice} ${shown.shape}`, legend: p.hue < 0 ? [] : [[d.marks[p.hue], `KV ${p.hue}`]], unsaved: ".tools, .way, .read", stage: (ratio) => sharply(view, () => paint(view), ratio) }));
 }
 
 // ---- hover

@@ -50,7 +50,9 @@ HTML = """
 </div>
 """
 
-_mount = declared("source_walk", HTML, "packed_weights", "save_buttons", "walk_pictures", "walk_overview")
+_mount = declared(
+    "source_walk", HTML, "packed_weights", "save_choices", "save_buttons", "walk_pictures", "walk_overview"
+)
 
 
 def source_walk(

@@ -23,7 +23,7 @@ from attnviz.ui.arriving import LayerProgress
 from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Look, head_path, head_view
 from attnviz.ui.components.text_view import text_view
-from attnviz.ui.headline import headline, mla_grid_options, soft_capped, split_text
+from attnviz.ui.headline import headline, mla_grid_options, run_title, soft_capped, split_text
 from attnviz.ui.pages import heads_parts, heads_studies
 
 STOPPED = "layers stopped"  # session key: the `_grid_key` whose computation the user has stopped
@@ -151,7 +151,7 @@ def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-gr
         view.config.layer.kv_head_of,
         key=key,
         selected=view.layer_and_head,
-        title=headline(view) if whole else f"The first {count(n, 'layer')}. {headline(view)}",
+        title=run_title(view) if whole else f"The first {count(n, 'layer')}. {run_title(view)}",
         **mla_grid_options(view.config, n),
         pinned=[pin for pin in view.pinned if pin[0] < n],
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)[:n]],

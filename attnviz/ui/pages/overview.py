@@ -17,7 +17,7 @@ from attnviz.session.pages import OVERVIEW_GROUPS, PAGES, overview_groups
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.headline import headline, mla_grid_options
+from attnviz.ui.headline import headline, mla_grid_options, run_title
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
@@ -58,15 +58,16 @@ def maps(view: View) -> None:
     if view.maps_ship:
         weights, allowed, labels, kv_head_of = _shipped()
         readers, read = len(kv_head_of), max(kv_head_of) + 1
-        sentence = f"Grouped-query attention (GQA): {readers} query heads read {read} KV heads, {len(labels)} tokens."
+        title = f"Grouped-query attention (GQA): {readers} query heads read {read} KV heads, {len(labels)} tokens"
+        sentence = f"{title}."
     else:
         weights, allowed, labels = view.trace.weights, view.trace.allowed, view.labels
-        kv_head_of, sentence = view.config.layer.kv_head_of, headline(view)
+        kv_head_of, title, sentence = view.config.layer.kv_head_of, run_title(view), headline(view)
         reads = mla_grid_options(view.config, view.config.n_layers)
     st.caption(f"{HOW_TO_READ} {sentence}")
     head_grid(
         weights, allowed, labels, kv_head_of,
-        key="front-grid", selected=_selected(view), on_select=_open,
+        key="front-grid", selected=_selected(view), on_select=_open, title=title,
         **reads,
     )  # fmt: skip
 
