@@ -16,7 +16,7 @@ from playwright.sync_api import Download, Locator, Page, expect
 from tests.browser.conftest import NARROW, viewport
 from tests.browser.painted import SHOTS, background, hue_shares, painted_fraction, settle
 
-SVG = "{http://www.w3.org/2000/svg}"
+SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"  # plotly's images have the latter
 HEAD = "heads?model=gqa-2&layer=2&head=5&query=20&pinned=0.2&window=7"
 GROUPS = "query_groups?model=mha&layer=3"
 TURNED = "rope?model=mqa&pair=3&tab=equal"  # a tab with one chart
@@ -32,7 +32,7 @@ PICTURES = {  # the key of the component: its address, the file's name, a piece 
     "stored": (GROUPS, "query-groups-stored-mha", "W_k and W_v", 8),
     "layer-maps": (GROUPS, "query-groups-layer-maps-mha", "Layer 3", 8),
     "front-grid": ("?model=mqa", "overview-front-grid-mqa", "MQA: 8 query heads read 1 KV head", 1),
-    "decode-player": ("decode?shown=2", "decode-decode-player-gqa-4", "Step 2 of decoding, after a prompt of", 4),
+    "decode-player": ("decode?shown=2", "decode-decode-player-gqa-4", "after a prompt of 29 tokens", 4),
     "source-walk": ("steps?step=25", "steps-source-walk-gqa-4", "(1, ", 1),
 }
 FRAMED = {"head-grid": 2, "text-view": 1}  # rings around what is selected
@@ -133,7 +133,8 @@ def assert_saved_with_title_legend_and_link(page: Page, key: str, scheme: str) -
 
 def assert_nothing_is_needed_from_elsewhere(svg: ET.Element, least_shapes: int) -> None:
     """Check that the file is self-contained: pixels, shapes, colours."""
-    assert {image.get("href")[:22] for image in svg.iter(f"{SVG}image")} <= {"data:image/png;base64,"}
+    sources = [image.get("href") or image.get(XLINK) for image in svg.iter(f"{SVG}image")]
+    assert {source[:22] for source in sources} <= {"data:image/png;base64,"}
     assert not [e.tag for e in svg.iter() if e.tag.removeprefix(SVG) in ("script", "foreignObject")]
     (style,) = svg.iter(f"{SVG}style")
     assert re.findall(r"url\((.{16})", style.text) == style.text.count("src:") * ["data:font/woff2;"]
@@ -153,7 +154,7 @@ def assert_nothing_on_it_belongs_elsewhere(svg: ET.Element) -> None:
         for text in svg.iter(f"{SVG}text")
     ]
     families = {families.split(",")[0].strip('"') for families in styled}
-    assert families <= {"Source Sans", "Source Code"} and "Source Sans" in families
+    assert families <= {"Source Sans", "Source Code Pro"} and "Source Sans" in families
 
 
 def assert_labels_are_text(svg: ET.Element, *labels: str) -> None:

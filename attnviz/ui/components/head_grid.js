@@ -49,6 +49,7 @@ function picture(view) {
     const { zoom } = view, { scrollLeft, scrollTop } = scroll;
     view.zoom = 1;
     widths(view);
+    view.canvas.style.width = "0"; // it may still be as wide as on the page
     root.style.width = `${scroll.scrollWidth}px`; // includes the part that scrolls
     scroll.scrollTo(0, 0);
     scored.hidden = !heads.some(({ here }) => here?.offsetWidth); // it is about the roles

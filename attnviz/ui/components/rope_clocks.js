@@ -1,4 +1,4 @@
-// Unit circles: one clock per pair, each token a dot at its angle, a hand at the position of the slider.
+// Unit circles: one clock per pair, each token a dot at its angle, a hand at the selected position.
 // data: JSON {label, frequencies, labels, last, query, pair, colour, equations, legend}; sends the chosen `pair`.
 const FEW = 12, SHADES = 6, RADIUS = 46;
 

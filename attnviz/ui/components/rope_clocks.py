@@ -27,7 +27,7 @@ HTML = """
   <button type="button" class="rc-all"></button>
   <p class="rc-angle"></p><p class="rc-equations"></p>
   <p class="rc-key">Below each clock: its degrees per token. Dots: the tokens, from faint (first) to strong (last).
-    Hand: the position of the slider.</p>
+    Hand: the selected position.</p>
   <p class="live" aria-live="polite"></p>
 </div>
 """

@@ -10,36 +10,61 @@ const saving = (() => {
   const STYLE = ["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "stroke-width", "stroke-dasharray",
     "stroke-linecap", "opacity", "vector-effect", "overflow"];
   const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
-  let numbered = 0; // ids of gradients and clip paths
+  let numbered = 0, free = Promise.resolve(); // ids of gradients and clip paths; resolves when no picture is being laid out
 
   const component = (kind, root, about) => saveAs(kind, root, picture(root, about));
 
   // ---- the sheet: title, picture, legend, link
 
   async function picture(root, about) {
-    const { title, legend, unsaved, stage } = about(), back = await atWidth(root.getRootNode().host ?? root, root, WIDTH);
+    const back = await atWidth(root.getRootNode().host ?? root, root, WIDTH);
+    try {
+      return drawnPicture(root, about());
+    } finally {
+      back();
+    }
+  }
+
+  function drawnPicture(root, { title = heading(root), legend, unsaved, stage }) {
     const texts = writtenInCanvases(root), unstage = stage?.(scaleOf(WIDTH + 2 * MARGIN));
     texts.end();
     const hidden = [...root.querySelectorAll(`.save${unsaved ? `, ${unsaved}` : ""}`)];
     const shown = hidden.map((each) => each.style.display);
     hidden.forEach((each) => (each.style.display = "none"));
-    const zoom = zoomOf(root), box = inOwnPixels(root.getBoundingClientRect(), zoom);
-    const body = node("g", {}, ...drawn(root, { left: box.left, top: box.top, zoom }, Infinity)), wide = Math.max(box.width, root.scrollWidth);
-    const above = title ?? heading(root), named = above || root.querySelector("h2, h3")?.textContent || "";
+    const zoom = zoomOf(root), box = inOwnPixels(root.getBoundingClientRect(), zoom), wide = Math.max(box.width, root.scrollWidth);
+    const body = node("g", {}, ...drawn(root, { left: box.left, top: box.top, zoom }, Infinity));
     hidden.forEach((each, i) => (each.style.display = shown[i]));
     unstage?.();
-    back();
-    return { svg: sheet(root, body, wide, box.height, { title: above, legend }), title: named };
+    return { svg: sheet(root, body, wide, box.height, { title, legend }), title: title || root.querySelector("h2, h3")?.textContent || "" };
   }
 
-  // Lays out an element, in a box on the page that keeps its size, at this width; resolves to a function that undoes it.
+  // Lays out an element at this width, in a box on the page that keeps its size; resolves to a function that undoes it. One at a
+  // time: the same element may be saved twice at once.
   async function atWidth(box, element, width) {
     if (element.matches(":fullscreen")) return () => {};
-    const [before, inside] = [box, element].map((each) => each.getAttribute("style") ?? "");
-    box.style.cssText = `${before}; height: ${box.clientHeight}px; overflow: hidden`;
+    const before = free;
+    let leave;
+    free = new Promise((done) => (leave = done));
+    await before;
+    const [outside, inside] = [box, element].map((each) => each.getAttribute("style") ?? "");
+    box.style.cssText = `${outside}; height: ${getComputedStyle(box).height}; overflow: hidden`;
     element.style.cssText = `${element === box ? box.style.cssText : inside}; width: ${width}px; max-width: none`;
-    for (let i = 0; i < 3; i++) await new Promise((done) => setTimeout(() => requestAnimationFrame(done), 20)); // components redraw themselves
-    return () => { element.setAttribute("style", inside); box.setAttribute("style", before); };
+    await stillness(element);
+    return () => {
+      element.setAttribute("style", inside);
+      box.setAttribute("style", outside);
+      leave();
+    };
+  }
+
+  // Components redraw themselves after a change of their size.
+  async function stillness(element) {
+    const now = () => [element.scrollWidth, element.scrollHeight, ...[...element.querySelectorAll("canvas")].map((each) => each.style.cssText)].join();
+    for (let still = 0, shape = "", i = 0; still < 3 && i < 30; i++) {
+      await new Promise((done) => setTimeout(() => requestAnimationFrame(done), 20));
+      still = shape === now() ? still + 1 : 0;
+      shape = now();
+    }
   }
 
   // Records what is written in canvases, to keep it as text.

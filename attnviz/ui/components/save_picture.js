@@ -1,11 +1,19 @@
 // A plotly chart consists of several stacked SVGs; the picture joins them.
 async function chartPicture({ chart: key, below }) {
-  const box = document.querySelector(`.st-key-${key}`), { atWidth, node, sheet, heading, WIDTH } = document.attnvizSave, { width: before } = sizeOf(box);
+  const box = document.querySelector(`.st-key-${key}`), { atWidth, WIDTH } = document.attnvizSave, { width: before } = sizeOf(box);
   const back = await atWidth(box, box, WIDTH);
-  await resized(box, before);
+  try {
+    await resized(box, before);
+    return joined(box, below);
+  } finally {
+    back();
+  }
+}
+
+function joined(box, below) {
+  const { node, sheet, heading } = document.attnvizSave;
   const chart = box.querySelector(".js-plotly-plot"), { layers, width, height } = sizeOf(box), title = heading(chart);
   const svg = sheet(chart.querySelector("text") ?? chart, node("g", {}, ...layers.map(asPainted)), width, height, { title, note: below });
-  back();
   return { svg, title };
 }
 
@@ -34,6 +42,7 @@ function asPainted(layer) {
     });
   });
   if (savedAs().transparent) for (const each of [copy, ...copy.querySelectorAll("rect.bg")]) unfilled(each, behind());
+  for (const each of [copy, ...copy.querySelectorAll("[class]")]) each.removeAttribute("class"); // of the page's style sheet
   return copy;
 }
 
