@@ -108,7 +108,7 @@ class MultiHeadLatentAttention(nn.Module):
 
     def _to_all_heads(self, shared_key: Tensor) -> Tensor:
         """Expand the shared key (B, S, P) to all heads, (B, H, S, P), as a view."""
-        return shared_key.unsqueeze(1).expand(-1, self.n_heads, -1, -1)
+        return shared_key.unsqueeze(1).expand(-1, self.n_heads, -1, -1)  # (B, S, P) -> (B, H, S, P)
 
     def _expand(self, latent: Tensor) -> tuple[Tensor, Tensor]:
         """Project the latent (B, S, R) to each head's keys (without position) and values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-SHAPE = re.compile(r"\((\.\.\., ?)?([A-Za-z_][\w ·+/-]*(?:, ?[\w ·+/-]+)*,?)\)( each)?")
+SHAPE = re.compile(r"\((\.\.\., ?)?((?:1, ?)*[A-Za-z_][\w ·+/-]*(?:, ?[\w ·+/-]+)*,?)\)( each)?")
 
 
 def axes_in_comment(comment: str, shape: Sequence[int], position: int = 0) -> tuple[str, ...]:
@@ -25,9 +25,19 @@ def _axes(match: re.Match[str], n: int) -> tuple[str, ...]:
     return (*("" for _ in range(n - len(axes))), *axes) if match[1] else axes
 
 
-def axes_by_size(shape: Sequence[int], sizes: Mapping[str, int], known: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the first known shape whose sizes match the tensor's; "" for each axis if none matches."""
+def axes_by_size(
+    shape: Sequence[int], sizes: Mapping[str, int], known: Sequence[tuple[str, ...]], named: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the first known shape whose sizes match the tensor's and whose names those that its comment gives.
+
+    named: the names in the comment, "" for axes that it leaves out. T and S are the same there: a function for both
+    queries and keys says T. If no known shape matches, the named axes are returned alone.
+    """
+    given = tuple(named) or ("",) * len(shape)
     for axes in known:
-        if len(axes) == len(shape) and all(sizes.get(a) == n for a, n in zip(axes, shape, strict=True)):
+        if len(axes) == len(shape) and all(
+            sizes.get(axis) == n and name in ("", axis, "T" if axis == "S" else axis)
+            for axis, n, name in zip(axes, shape, given, strict=True)
+        ):
             return axes
-    return ("",) * len(shape)
+    return given

@@ -105,9 +105,9 @@ class Walk:
         self._results = {index: name for line in run.lines for index, name in _result_names(line.operations).items()}
 
     def _name(self, made: Made, name: str) -> None:
-        """Store the axes named in a line's comment, and the first variable name of the value."""
-        if made.axes and all(made.axes):
-            self._axes.setdefault(made.value.index, made.axes)
+        """Store the axes that the first comment with all of them names, and the first variable name of the value."""
+        if made.axes and not all(self._axes.get(made.value.index, ("",))):
+            self._axes[made.value.index] = made.axes
         if not name.startswith("return"):
             self._names.setdefault(made.value.index, name)
 
@@ -196,7 +196,8 @@ class Walk:
             return ("out", "in")[-len(value.shape) :] if len(value.shape) < 3 else ("",) * len(value.shape)
         if self.run.n_cached and value.shape == (1, 1):  # a single number: its size does not identify the axes
             return self._axes.get(value.index, ("", ""))
-        return self._axes.get(value.index) or axes_by_size(value.shape, self._sizes, KNOWN)
+        named = self._axes.get(value.index, ())
+        return named if named and all(named) else axes_by_size(value.shape, self._sizes, KNOWN, named)
 
     def picture(self, value: Value, at: Sequence[int] | None = None) -> Picture:
         """Return the picture of the slice that contains the selected entry, or the entry at an index."""

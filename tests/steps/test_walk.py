@@ -1,5 +1,7 @@
 """The walk: which tensor of a line is shown at first, and what it was made from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -94,3 +96,26 @@ def test_only_an_operation_that_changes_no_entry_is_passed_over(tmp_path):
     walk = Walk(run, Selection(0, 0, 0, 0))
     opened = {stop.shown[-1].name: stop.shown[stop.opens].name for stop in walk.stops}
     assert opened["a"] == "softmax(…)" and opened["b"] == "b" and opened["c"] == "c" and opened["d"] == "add(…)"
+
+
+def axes_of(walk: Walk, code: str, name: str) -> tuple[str, ...]:
+    (shown,) = [shown for shown in stop_of(walk, code).shown if shown.name == name]
+    return shown.picture.axes
+
+
+@pytest.mark.parametrize("n", (7, 12))  # gqa-4 rotates 12 pairs: as many as the second text has tokens
+def test_axes_named_after_an_ellipsis_are_not_taken_for_others_of_the_same_size(n):
+    walk = Walk(record(load_checkpoint("gqa-4")[0], range(n), 1), Selection(3, 1, 4, 2))
+    assert axes_of(walk, "a, b = x.chunk(2, dim=-1)", "b") == ("B", "H", "T", "n_pairs")
+
+
+def test_the_shared_key_of_all_heads_has_an_axis_of_keys():
+    walk = Walk(record(load_checkpoint("mla")[0], IDS, 1), Selection(3, 0, 4, 2))
+    assert axes_of(walk, "return shared_key.unsqueeze(1)", "return") == ("B", "H", "S", "P")
+
+
+def test_the_positions_of_the_keys_are_no_batch():
+    model = load_checkpoint("gqa-4")[0]
+    walk = Walk(record(model.with_config(replace(model.config, sliding_window=3)), IDS, 1), Selection(3, 1, 4, 2))
+    assert axes_of(walk, "key = torch.arange(", "key") == ("1", "S")
+    assert axes_of(walk, "query = torch.arange(", "query") == ("T", "1")
