@@ -20,7 +20,7 @@ from attnviz.decode.paged import PagedSequence, paged_pool, unused_slots, unused
 from attnviz.decode.quantised import quantised_cache
 from attnviz.decode.sampling import Sampling
 from attnviz.decode.speculation import Drafter, Round, speculate
-from attnviz.decode.work import Work, step_with_cache, step_without_cache
+from attnviz.decode.work import Work, step_with_cache, step_without_cache, weight_dtype
 from attnviz.modules import Transformer
 
 MATRIX = 512  # rows and columns of the matrices that are multiplied to find this machine's peak
@@ -80,13 +80,15 @@ class Compared(NamedTuple):
     with_cache: Work
     without: Work
     difference: float  # the largest of the logits
+    weights: str = "float32"  # the dtype in which they are stored
 
 
 def with_and_without(model: Transformer, ids: Sequence[int]) -> Compared:
     """Compute the last token of a text with the cache of those before, and without. ConfigError with a window."""
     step, all_of_it = _two_ways(model, ids)
     difference = float((step() - all_of_it()).abs().max())
-    return Compared(len(ids), step_with_cache(model, len(ids)), step_without_cache(model, len(ids)), difference)
+    ways = step_with_cache(model, len(ids)), step_without_cache(model, len(ids))
+    return Compared(len(ids), *ways, difference, weight_dtype(model))
 
 
 def step_seconds(model: Transformer, ids: Sequence[int]) -> tuple[Spread, ...]:
@@ -376,6 +378,7 @@ class Roofline(NamedTuple):
     flops: Spread  # of a product of two matrices of MATRIX x MATRIX
     nbytes: Spread  # of a copy of COPIED numbers, read and written
     phases: tuple[Phase, ...]
+    weights: str = "float32"  # the dtype in which they are stored
 
 
 def roofline(model: Transformer, n_tokens: int, seconds: tuple[Spread, ...], peaks: tuple[Spread, ...]) -> Roofline:
@@ -389,7 +392,7 @@ def roofline(model: Transformer, n_tokens: int, seconds: tuple[Spread, ...], pea
         Phase("prefill", n_tokens, 2 * whole_text.multiplications, whole_text.bytes_read, prefill),
         Phase("decode", 1, 2 * one.multiplications, one.bytes_read, decode),
     )
-    return Roofline(product.per_second(2 * MATRIX**3), copy.per_second(2 * 4 * COPIED), phases)
+    return Roofline(product.per_second(2 * MATRIX**3), copy.per_second(2 * 4 * COPIED), phases, weight_dtype(model))
 
 
 def peak_seconds() -> tuple[Spread, ...]:

@@ -2,7 +2,8 @@
 
 Counted is what `Transformer` runs: the logits of each input token, masked scores too, and MLA's absorbed form for one
 token with a cache. Elementwise operations (norms, RoPE, softmax) are not counted. Weights count as read once per pass,
-the cache once per step; intermediate results of a pass are not counted.
+as they are stored, the cache once per step; intermediate results of a pass, such as half-precision weights converted to
+float32, are not counted.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Work(NamedTuple):
 def step_with_cache(model: Transformer, n_tokens: int) -> Work:
     """Count one decode step: it processes the last of n_tokens tokens and reads the cache of all of them."""
     _check(model, n_tokens)
-    cached = kv_cache_bytes(model.config, n_tokens, bits=8 * number_bytes(model))
+    cached = kv_cache_bytes(model.config, n_tokens, bits=8 * cached_bytes(model))
     return Work(int(decode_cost(model.config, n_tokens).value) // 2, weight_bytes(model, 1), cached)
 
 
@@ -46,12 +47,17 @@ def weight_bytes(model: Transformer, n_tokens: int) -> int:
     if model.lm_head is None:
         return total
     rows = model.embed.weight
-    return total - rows.nbytes + min(n_tokens, len(rows)) * rows[0].nbytes
+    return total - rows.nbytes + min(n_tokens, len(rows)) * rows.nbytes // len(rows)
 
 
-def number_bytes(model: Transformer) -> int:
-    """Return the bytes per number of the model."""
-    return model.embed.weight.element_size()
+def cached_bytes(model: Transformer) -> int:
+    """Return the bytes per number of the cache: those of an embedded token, also where weights are stored smaller."""
+    return model.embed.weight[0].element_size()
+
+
+def weight_dtype(model: Transformer) -> str:
+    """Name the dtype in which the model's matrices are stored."""
+    return str(model.embed.weight.dtype).removeprefix("torch.")
 
 
 def _check(model: Transformer, n_tokens: int) -> None:

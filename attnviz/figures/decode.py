@@ -101,6 +101,13 @@ def single_text(steps: Sequence[WrittenStep]) -> str:
 # ---- with and without a cache
 
 
+def stored_text(weights: str) -> str:
+    """Say in which dtype the numbers of a run are, if its weights are stored in the dtype named."""
+    if weights == "float32":
+        return "The numbers are float32."
+    return f"Weights are stored in {weights} and multiplied in float32; the cache is float32."
+
+
 def work(found: Compared) -> Drawing:
     """Draw the multiplications and bytes read of one step, with a cache and without."""
     n, ways = found.n_tokens, {"with a cache": found.with_cache, "without a cache": found.without}
@@ -128,7 +135,7 @@ def work(found: Compared) -> Drawing:
         title=f"With a cache, a step computes 1 token instead of {n}",
         note=f"The step that reads the last of {count(n, 'token')}. With a cache it reads the keys and values of "
         f"{every}, its own included. Without one {every} are recomputed: {number_text(share.value)} times the "
-        "multiplications.",
+        f"multiplications. {stored_text(found.weights)}",
         more="The tokens are the prompt's and all that were written, also those stepped back over. Counted by formula, "
         f"masked scores and the logits of {every} included; bars of one unit share a linear scale. Largest difference "
         f"of the logits: {found.difference:.1e}.",

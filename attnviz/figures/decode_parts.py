@@ -13,7 +13,7 @@ from attnviz.config import SHIPPED
 from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Value
 from attnviz.figures.chart import Chart
-from attnviz.figures.decode import quartiles, time_columns, unsteady
+from attnviz.figures.decode import quartiles, stored_text, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import printed, signed, told_apart
 from attnviz.figures.phrases import meanings
@@ -363,9 +363,17 @@ def _marked(text: str, opening: str, closing: str) -> str:
 
 COUNTED = (
     "Bytes read are those of weights and cache, without intermediate results; a copy counts bytes read and written. "
-    "FLOPs include masked scores and the logits of each token. The numbers are float32: with 2 bytes per number, a "
-    "decode step would do twice as many FLOPs per byte."
+    "FLOPs include masked scores and the logits of each token."
 )
+
+
+def _stored(weights: str) -> str:
+    """Say in which dtype the numbers are, and what that does to the FLOPs per byte."""
+    if weights == "float32":
+        halved = "With 2 bytes per number, a decode step would do twice as many FLOPs per byte."
+    else:
+        halved = "Bytes of weights are those stored; the time includes their conversion."
+    return f"{stored_text(weights)} {halved}"
 
 
 def roofline(found: Roofline) -> Drawing:
@@ -400,7 +408,7 @@ def roofline(found: Roofline) -> Drawing:
             "FLOPs per byte": [round(i, 2) for i in intensity],
             "share of the roof": [f"{share:.0%}" for share in reached], **time_columns(measured),
         },
-        formula=equation.tex(), legend=f"{meanings(equation)} {COUNTED}",
+        formula=equation.tex(), legend=f"{meanings(equation)} {COUNTED} {_stored(found.weights)}",
     )  # fmt: skip
 
 

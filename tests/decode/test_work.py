@@ -5,9 +5,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.checkpoints.stored import stored
 from attnviz.checks import ConfigError
 from attnviz.cost.decode import decode_step
 from attnviz.decode import read, step_with_cache, step_without_cache
+from attnviz.decode.work import weight_dtype
 from tests.decode.models import GROUPED, LATENT, PROMPT, small
 
 MODELS = pytest.mark.parametrize(
@@ -56,6 +58,23 @@ def test_bytes_read_are_those_of_the_tensors(settings):
     assert with_cache.weight_bytes == rest + (4 * 13 if untied else 4 * embedding.numel())
     assert without.weight_bytes == rest + (4 * 13 * 11 if untied else 4 * embedding.numel())
     assert without.cache_bytes == 0 and with_cache.bytes_read == with_cache.weight_bytes + with_cache.cache_bytes
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_stored_in_half_precision_are_read_as_stored_and_fill_a_float32_cache(tied, dtype):
+    model = small(tie_embeddings=tied, **GROUPED)
+    for part in model.modules():
+        for name, parameter in tuple(part.named_parameters(recurse=False)):
+            part._parameters[name] = stored(parameter.detach().to(dtype))
+    cache = model.new_cache()
+    read(model, PROMPT, cache)
+    found = step_with_cache(model, 11)
+    assert found.cache_bytes == sum(t.nbytes for layer in cache for t in layer.tensors)
+    sizes = {name: p.numel() * (2 if p.ndim == 2 else 4) for name, p in model.named_parameters()}
+    untied = 0 if tied else 2 * 13 - sizes["embed.weight"]
+    assert found.weight_bytes == sum(sizes.values()) + untied
+    assert weight_dtype(model) == str(dtype).split(".")[1] and weight_dtype(small()) == "float32"
 
 
 @pytest.mark.parametrize("name", list_checkpoints())

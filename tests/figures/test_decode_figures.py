@@ -83,6 +83,8 @@ def test_bars_of_one_unit_share_a_linear_scale_and_zero_is_printed() -> None:
     assert with_cache["x"][2] / with_cache["x"][1] == pytest.approx(
         found.with_cache.cache_bytes / found.with_cache.weight_bytes
     )
+    assert "The numbers are float32" in drawing.note
+    assert "Weights are stored in float16 and mult" in figures.work(found._replace(weights="float16")).note
     assert figures.work(compared("mla", 117)).formula  # absorbed and expanded: not one 117th
 
 
@@ -269,6 +271,10 @@ def test_the_roofline_has_ticks_labels_and_quartiles() -> None:
         Phase("decode", 1, 4_000_000, 8_000_000, around(0.004)),
     )
     drawing = decode_parts.roofline(Roofline(around(90e9), around(11e9), phases))
+    assert "The numbers are float32. With 2 bytes per number" in drawing.legend
+    halved = decode_parts.roofline(Roofline(around(90e9), around(11e9), phases, "bfloat16"))
+    assert "stored in bfloat16 and multiplied in float32; the cache is float32" in halved.legend
+    assert "With 2 bytes" not in halved.legend
     low, high = (10**end for end in drawing.chart.layout["yaxis"]["range"])
     assert sum(low < tick < high for tick in drawing.chart.layout["yaxis"]["tickvals"]) > 2
     assert drawing.table["share of the roof"] == ["7%", "18%"]  # 6 of 90 GFLOP/s; 1 of 11 / 2
