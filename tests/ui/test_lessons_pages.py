@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 LESSONS = compute.lessons()[0]
 FACTS = '{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}'
 ONLY_WITH = {
+    "mistake-answers": {"hunt": "0"},
     "figure-mla-content": {"model": "mla"},
     "figure-mla-position": {"model": "mla"},
     "figure-mla-sum": {"model": "mla"},
@@ -417,3 +418,16 @@ def test_the_bar_leaves_the_list_of_lessons_free() -> None:
     found = [key for key, _ in keyed(opened("pages/9_lessons.py", **place).main)]
     assert found.index("lesson-bar") < found.index("lesson-next") < found.index("lesson-keys")
     assert not {"lesson-bar", "lesson-next"} & keys(opened("pages/1_heads.py", **place))
+
+
+def test_a_step_on_a_mistake_shows_the_lines_and_the_answers_that_its_text_is_about() -> None:
+    on_mistakes = [
+        (lesson, n)
+        for lesson in LESSONS.values()
+        for n, step in enumerate(lesson.steps, 1)
+        if step.target == "mistake-code"
+    ]
+    assert on_mistakes
+    for lesson, n in on_mistakes:
+        app = opened("pages/7_mistakes.py", **lesson.settings(n).to_link())
+        assert {"mistake-code", "mistake-answers"} <= keys(app)
