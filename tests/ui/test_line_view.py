@@ -55,6 +55,21 @@ def test_a_long_text_is_cut_and_says_by_how_much():
     assert (body.reshape(2, 256, 256)[:, :, 0] == 10_000).all() and (body.reshape(2, 256, 256)[:, :, 1:] == 0).all()
 
 
+def test_of_a_long_text_the_tokens_up_to_the_query_are_drawn():
+    n, query = 307, 293
+    weights = np.random.default_rng(7).random((2, n, n))
+    header, body = packed(weights, np.ones((2, n, n), bool), query=query)
+    first = query - 255
+    assert header["first"] == [first, first] and header["left"] == [51, 51]
+    assert [header["labels"][0][i] for i in (0, -1)] == [f"q{first}", f"q{query}"]
+    drawn = np.rint(10_000 * weights[:, first : query + 1, first : query + 1])
+    assert (body.reshape(2, 256, 256) == drawn).all()
+    keys = [f"k{i}" for i in range(7)]
+    header, _ = packed(weights[:, :, :7], np.ones((2, n, 7), bool), key_labels=keys, query=query)
+    assert header["first"] == [first, 0] and header["labels"][1] == keys
+    assert packed(weights, np.ones((2, n, n), bool), query=255)[0]["first"] == [0, 0]
+
+
 def test_a_head_says_what_it_reads(monkeypatch):
     """MLA has no KV heads: its keys have names of their own."""
     mounted = {}

@@ -38,7 +38,7 @@ function update(view, bytes) {
   const old = view.d, d = (view.d = unpack(bytes));
   view.bytes = bytes;
   if (String(old?.names) !== String(d.names)) view.off.clear();
-  if (JSON.stringify(old?.labels) !== JSON.stringify(d.labels)) {
+  if (JSON.stringify([old?.labels, old?.first]) !== JSON.stringify([d.labels, d.first])) {
     view.pinned = view.at = null;
     view.sides.forEach((side, axis) => fill(view, side, axis));
   }
@@ -64,7 +64,7 @@ function fill(view, side, axis) {
   const name = ["Queries", "Keys"][axis];
   side.setAttribute("aria-label", name);
   side.replaceChildren(...view.d.labels[axis].map((label, i) => {
-    const row = el("div", ""), index = el("small", "", i), shown = once(label, (way) => i + way in view.d.labels[axis]);
+    const row = el("div", ""), index = el("small", "", i + view.d.first[axis]), shown = once(label, (way) => i + way in view.d.labels[axis]);
     const text = el(shown === label.slice(-shown.length) && shown !== label ? "small" : "bdi", "", shown);
     row.append(...(axis ? [index, text] : [text, index]));
     row.setAttribute("role", "option");
@@ -73,7 +73,10 @@ function fill(view, side, axis) {
     row.at = text.at = index.at = [axis, i];
     return row;
   }));
-  const cut = (n) => (n ? `: the first ${view.d.labels[axis].length}, ${n} more left out` : "");
+  const cut = (n) => {
+    const { length } = view.d.labels[axis], first = view.d.first[axis], which = first ? `${first} to ${first + length - 1}` : `the first ${length}`;
+    return n ? `: ${which}, ${n} more left out` : "";
+  };
   view.heading.children[axis * 2].textContent = ["query", "key"][axis] + cut(view.d.left[axis]);
 }
 
@@ -170,7 +173,7 @@ function strips(view, heads) {
 }
 
 function showReadout(view, shown) {
-  const { d, at, read } = view, named = (axis, i) => `${i} “${short(d.labels[axis][i])}”`;
+  const { d, at, read } = view, named = (axis, i) => `${i + d.first[axis]} “${short(d.labels[axis][i])}”`;
   if (!at) return void (read.textContent = `${HINT} Line thickness = attention weight.`);
   const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${named(axis, index)}`), axis ? " is read by: " : " reads: "];
   const all = shown.flatMap((heads, other) => heads.map(([h, cell]) => ({ h, cell, other }))).sort((a, b) => b.cell - a.cell);

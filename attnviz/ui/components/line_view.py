@@ -41,8 +41,11 @@ def line_view(
     note: str = "",
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
+    query: int = 0,
 ) -> None:
-    """Draw lines from T queries (left) to S keys (right) for the chosen heads; tokens beyond `MAX_TOKENS` are omitted.
+    """Draw lines from T queries (left) to S keys (right) for the chosen heads.
+
+    Of a text longer than `MAX_TOKENS`, its first tokens are drawn, or those up to `query` if it is later.
 
     weights and allowed: (H', T, S), one map per chosen head, from any layers; names and kv_heads: H' of each, such as
     "L1 H5" and the KV head it reads. title, note: plain text above it. labels: T token labels; key_labels: S labels if
@@ -50,7 +53,7 @@ def line_view(
     """
     reads = [kv_names[k] if kv_names else f"KV {k}" for k in kv_heads]
     caption = {"title": title, "note": note, "reads": reads}
-    _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, caption, key_labels))
+    _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, caption, key_labels, query))
 
 
 def pack(
@@ -62,13 +65,17 @@ def pack(
     n_kv_heads: int,
     caption: Mapping[str, object],
     key_labels: Sequence[str] | None = None,
+    query: int = 0,
 ) -> bytes:
     """Return the payload: `caption` in the header, weights (H', 1, T, S), T and S at most `MAX_TOKENS`."""
-    cut = np.s_[:, None, :MAX_TOKENS, :MAX_TOKENS]
+    first = max(0, query + 1 - MAX_TOKENS)
+    shown = [slice(start, start + MAX_TOKENS) for start in (first, 0 if key_labels else first)]
+    cut = np.s_[:, None, *shown]
     keys = labels if key_labels is None else key_labels
     header = {
         **caption,
-        "labels": [list(labels[:MAX_TOKENS]), list(keys[:MAX_TOKENS])],
+        "labels": [list(each[of]) for each, of in zip((labels, keys), shown, strict=True)],
+        "first": [of.start for of in shown],
         "left": [max(0, len(each) - MAX_TOKENS) for each in (labels, keys)],
         "names": list(names),
         "marks": [theme.kv_colour(k, n_kv_heads) for k in kv_heads],

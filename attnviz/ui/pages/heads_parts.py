@@ -63,7 +63,7 @@ def lines(view: View) -> None:
         title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
         note="Queries on the left, keys on the right. The slider hides each query's smallest weights. Pinned heads "
         "stay when another head is selected.",
-        kv_names=kv_names(view.config),
+        kv_names=kv_names(view.config), query=view.query,
     )  # fmt: skip
 
 
