@@ -4,10 +4,13 @@ import re
 from collections.abc import Callable
 from urllib.parse import quote
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Page, Playwright, expect
 
 from attnviz.text import tokenizer
 from tests.browser.conftest import turn_to
+from tests.browser.engines import firefox, webkit
+from tests.browser.server import Server
 
 FAMILY, ARABIC = "👩‍👩‍👧‍👦", "مرحبا"
 PLOT = (
@@ -76,3 +79,29 @@ def a_character_is_completed_byte_by_byte(page: Page) -> None:
     page.locator(".dp .candidates .chosen button").click()
     expect(text).to_have_text(f"{FAMILY}床")
     expect(page.locator(".dp .maps-title")).to_contain_text("“床 3/3”")
+
+
+# ---- the text view's lines
+
+CHINESE = "注意力機制讓每個詞元查詢其他詞元，並按「相似度」分配權重。昨天下午我在咖啡館讀 paper，外面下著大雨。" * 2
+LINES = """() => {
+  const text = one(".tv .text"), lines = new Map();
+  for (const each of text.querySelectorAll(".glyph, span.token")) {
+    const { bottom } = each.getBoundingClientRect(), line = Math.round(bottom / 20);
+    lines.set(line, (lines.get(line) ?? "") + each.textContent);
+  }
+  return [[...lines.values()], text.scrollWidth - text.clientWidth];
+}"""
+
+
+@pytest.mark.filterwarnings("ignore:setting remote_server_addr:DeprecationWarning")  # selenium's
+@pytest.mark.parametrize("engine", ["firefox", "webkit"])
+def test_a_chinese_text_is_seen_whole(engine: str, playwright: Playwright, server: Server) -> None:
+    """Firefox ends no line beside an element that is out of flow, as the tokens of a character are."""
+    with firefox(playwright, server.url) if engine == "firefox" else webkit(server.url) as window:
+        window.open(f"heads?text={quote(CHINESE)}")
+        window.until("() => one('.tv .glyph')")
+        lines, hidden = window.run(LINES)
+    assert hidden == 0
+    assert "".join(lines).replace("\u00a0", " ") == CHINESE and len(lines) >= 3
+    assert not [line for line in lines if line[0] in "，。」" or line[-1] == "「"]

@@ -33,19 +33,23 @@ function update(view, bytes) {
   saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".strongest" }));
 }
 
-// Shows "·the" as " the", and keeps the text's line breaks. Lines end between words; a line without a space ends anywhere.
+// Shows "·the" as " the", and keeps the text's line breaks. A line ends where `mayEnd`.
 function lay({ d, text }) {
   const whole = new Map(d.characters.map((each) => [each[0], each])), laid = [];
-  for (let at = 0; at < d.labels.length; at = whole.get(at)?.[1] ?? at + 1)
+  let before = "";
+  for (let at = 0; at < d.labels.length; at = whole.get(at)?.[1] ?? at + 1) {
+    const written = whole.get(at)?.[2] ?? d.labels[at];
+    if (mayEnd(before, written)) laid.push(el("wbr", ""));
     laid.push(...(whole.has(at) ? [characterOf(d, ...whole.get(at))] : tokenOf(d, at)));
+    before = written;
+  }
   text.replaceChildren(...laid);
   text.tokens = [...text.querySelectorAll(".token")];
 }
 
 function tokenOf(d, at) {
   const label = d.labels[at], token = Object.assign(el("span", "token", label.replace(/^·(?=.)/, "\u00a0")), { at, title: titleOf(d, at) });
-  if (label.endsWith("⏎")) return [token, el("br", "")];
-  return d.labels[at + 1]?.startsWith("·") ? [token, el("wbr", "")] : [token];
+  return label.endsWith("⏎") ? [token, el("br", "")] : [token];
 }
 
 // A character that several tokens form is written once; behind it lie its tokens, side by side.
@@ -58,6 +62,15 @@ function characterOf(d, start, stop, written) {
   box.append(tokens, el("span", "glyph", written));
   return box;
 }
+
+// Whether a line may end between two pieces of a text: before a space, and beside a Chinese, Japanese or Korean character or a
+// picture, but not after an opening mark, nor before a closing or a repeating one. Beside a character of several tokens
+// Firefox ends no line itself, since those are out of flow.
+const mayEnd = (before, after) => before && (after.startsWith("·") || (besideIdeograph(before, after) && !OPENS.test(before) && !STAYS.test(after)));
+const besideIdeograph = (before, after) => IDEOGRAPHIC_LAST.test(before) || IDEOGRAPHIC_FIRST.test(after);
+const IDEOGRAPHIC = String.raw`[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{Extended_Pictographic}\uff00-\uff60]\p{M}*`;
+const IDEOGRAPHIC_FIRST = new RegExp(`^${IDEOGRAPHIC}`, "u"), IDEOGRAPHIC_LAST = new RegExp(`${IDEOGRAPHIC}$`, "u");
+const OPENS = /[\p{Ps}\p{Pi}]$/u, STAYS = /^[\p{Pe}\p{Pf}\p{Po}\p{M}\p{Lm}⏎ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶ]/u;
 
 const MANY_PARTS = 6; // tokens, above which a character is made wide enough to point at each
 
