@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnviz.analysis.roles import Share, first_key, keys_of, score
+from attnviz.analysis.words import WHOLE, Words
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,13 @@ class Found:
 
 
 def strongest_by_role(
-    weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.ndarray, role: str
+    weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.ndarray, words: Words, role: str
 ) -> Found | None:
     """Find the head in weights (L, H, T, T) with the largest score for a role on this text, and its largest weight.
 
-    The weight is the largest on one of the role's keys. None if the mask leaves too few queries such a key.
+    The weight is the largest on one of the role's keys, between whole tokens with letters, digits or pictures where
+    there are such, and else between two words: that a byte attends to the byte before it in its own character says
+    little. None if the mask leaves too few queries such a key.
     """
     scores = score(weights, allowed, tokens)
     if np.isnan(scores.weight[role]).all():
@@ -38,7 +41,7 @@ def strongest_by_role(
     layer, head = (int(i) for i in np.unravel_index(np.nanargmax(scores.weight[role]), weights.shape[:2]))
     choosing = allowed[layer].sum(-1) > 1  # a query with a single key gives it all its weight in any head
     pairs = keys_of(tokens, allowed[layer])[role] & allowed[layer] & choosing[:, None]
-    query, key = _largest(weights[layer, head], pairs)
+    query, key = _largest(weights[layer, head], _worth_showing(pairs, words))
     share = scores.of(layer, head).shares[role]
     return Found(layer, head, query, key, float(weights[layer, head, query, key]), share)
 
@@ -71,6 +74,14 @@ def bracket_pairs(labels: Sequence[str]) -> list[tuple[int, int]]:
         elif label.endswith(")") and stack:
             pairs.append((i, stack.pop()))
     return pairs
+
+
+def _worth_showing(pairs: np.ndarray, words: Words) -> np.ndarray:
+    """Return the pairs of the first sort that occurs, of bool (T, T) query × key: whole tokens, two words, any."""
+    whole = words.kind == WHOLE  # (T,)
+    apart = words.ends_character[:, None] & (words.word[:, None] != words.word)  # (T, T)
+    sorts = (pairs & whole[:, None] & whole, pairs & apart)
+    return next((sort for sort in sorts if sort.any()), pairs)
 
 
 def _largest(weights: np.ndarray, at: np.ndarray) -> tuple[int, int]:

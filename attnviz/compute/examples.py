@@ -7,6 +7,7 @@ from dataclasses import replace
 from attnviz.analysis.roles import keys_of
 from attnviz.analysis.search import Found, bracket_pairs, strongest_by_role, strongest_pair
 from attnviz.compute import models
+from attnviz.compute.heads import words_in
 from attnviz.compute.view import View
 from attnviz.figures.head_captions import shown_by_pair, shown_by_role, shown_by_selected
 from attnviz.session.examples import BRACKETS, LOOK_FOR, NAMES, PRONOUN, example_of
@@ -26,7 +27,7 @@ def _found(settings: Settings, ids: tuple[int, ...], n_padding: int) -> Found | 
     trace, look_for = models.trace_of(settings, ids, n_padding), LOOK_FOR[str(example_of(settings.text))]
     if look_for in (PRONOUN, BRACKETS):
         return strongest_pair(trace.weights, trace.allowed, _pairs(trace, look_for, settings.model))
-    return strongest_by_role(trace.weights, trace.allowed, trace.tokens, look_for)
+    return strongest_by_role(trace.weights, trace.allowed, trace.tokens, words_in(settings, ids), look_for)
 
 
 def _pairs(trace: Trace, look_for: str, model: str) -> list[tuple[int, int]]:
@@ -70,5 +71,5 @@ def _found_in_head(
 ) -> Found | None:
     trace, (layer, head) = models.trace_of(settings, ids, n_padding), selected
     one = trace.weights[layer, head][None, None]  # (1, 1, T, T)
-    found = strongest_by_role(one, trace.allowed[layer][None], trace.tokens, role)
+    found = strongest_by_role(one, trace.allowed[layer][None], trace.tokens, words_in(settings, ids), role)
     return found and replace(found, layer=layer, head=head)

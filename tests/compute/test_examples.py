@@ -39,6 +39,20 @@ def test_the_sentence_says_the_weight_of_the_cell_that_the_example_selects(model
     ]
 
 
+def test_the_cell_of_an_example_is_not_between_two_bytes_of_one_character():
+    """The largest weights of a previous-token head are within the bytes of the family emoji."""
+    for name in ("emoji", "中文"):
+        view = picked(name)
+        found, labels = examples.found_in(view), view.labels
+        query, key = labels[found.query], labels[found.key]
+        if name == "emoji":  # it has whole words too
+            assert query.lstrip("·").isalpha() and key.lstrip("·").isalpha() and found.key == found.query - 1
+        else:
+            assert query.endswith(" 3/3") and query[0] != key[0]
+        row = view.trace.weights[found.layer, found.head, found.query]
+        assert row[found.key] == row.max() and found.weight == row[found.key]
+
+
 def test_a_selected_head_with_the_role_is_named_before_the_one_with_the_largest_score():
     """Layer 1, head 3 is selected by default, and is an induction head; layer 2, head 5 is none."""
     view = View(Settings(), padded=True)
