@@ -79,14 +79,14 @@ function paint(view) {
 
 function paintMap(view) {
   const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = ratioOf(view);
-  const ink = map.firstElementChild.getContext("2d"), across = Math.min(full - 90, roomOf(view)), columns = ticks(S, across, d.key), columnNames = labelsOf(d, full, columns);
+  const ink = map.firstElementChild.getContext("2d"), across = view.ratio || slideHeight(view.root) < Infinity ? Math.min(full - 90, roomOf(view)) : full - 90, columns = ticks(S, across, d.key), columnNames = labelsOf(d, full, columns);
   ink.font = fontOf(view);
   const top = widest(ink, columns, columnNames), wanted = Math.min(roomOf(view, top), full);
   const rows = ticks(T, wanted, d.query), rowNames = labelsOf(d, full, rows);
   const plot = (view.plot = { left: widest(ink, rows, rowNames), top, T, S });
-  const cell = Math.min((full - plot.left - 2) / S, wanted / T); // square
-  plot.width = cell * S;
-  plot.height = cell * T;
+  const wide = full - plot.left - 2, cell = Math.min(wide / S, wanted / T), square = !!view.ratio || slideHeight(view.root) < Infinity;
+  plot.width = square ? cell * S : wide; // enlarged or saved, its cells are square; on the page it is as wide as its column
+  plot.height = square ? cell * T : wanted;
   sheet(map.firstElementChild, Math.round(full * ratio), Math.round((plot.top + plot.height + 2) * ratio), ratio);
   const px = (v) => Math.round(v * ratio), image = scale(d.cells, T, S, px(plot.width), px(plot.height), tableOf(d, view));
   ink.putImageData(image, px(plot.left), px(plot.top));
