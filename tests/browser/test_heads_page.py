@@ -399,9 +399,9 @@ def the_map_and_the_path_can_be_zoomed_and_saved(page: Page) -> None:
     for i, name in enumerate(("map", "path")):
         with page.expect_download() as started:
             page.get_by_role("button", name="PNG", exact=True).nth(i).click()
-        assert started.value.suggested_filename == f"attnviz-heads-{name}-gqa-4.png"
+        assert started.value.suggested_filename.startswith(f"attnviz-heads-{name}-gqa-4-")
         image = np.asarray(Image.open(io.BytesIO(started.value.path().read_bytes())).convert("RGB"))
-        assert image.shape[1] > 600 and painted_fraction(image) > 0.05
+        assert image.shape[1] >= 1600 and painted_fraction(image) > 0.05
 
 
 # ---- in one tab
