@@ -112,7 +112,7 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
         hovertext=[token_text(n, 40) for n in names], hovertemplate="%{hovertext}: %{x:+.4f}<extra></extra>",
     )  # fmt: skip
     figure.update_layout(
-        xaxis={"title": {"text": "change of the logit"}, "nticks": 5},
+        xaxis={"title": {"text": "change of the logit minus the mean"}, "nticks": 5},
         yaxis={
             **BARE, "tickvals": list(range(len(shown))), "ticktext": [token_text(n) for n in names],
             "range": [len(shown) - 0.5, -0.5],
@@ -122,14 +122,15 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
     return Drawing(
         figure,
         title=f"At token {query} {_name(labels, query)}, {name} raises {raised}",
-        note="What the head's output adds to each logit directly; effects through later layers are not counted. "
+        note="What the head's output adds to each logit directly, minus the mean over the vocabulary; effects through "
+        "later layers are not counted. "
         f"Lowered most: {lowered}.",
-        more="The head's output goes through W_o, the final norm and the unembedding, minus the mean over the "
-        "vocabulary. The final norm's divisor is held at its value in this run.",
+        more="The head's output goes through W_o, the final norm and the unembedding. The final norm's divisor is held "
+        "at its value in this run.",
         alt=f"Direct effect of {name} on logits at query {query} “{labels[query]}”: bars of {len(shown)} tokens. "
         + "; ".join(f"“{vocabulary[i]}” {'+' if effects[i] > 0 else ''}{printed(effects[i])}" for i in shown)
         + ".",
-        table={"token": names, "change of the logit": effects[shown].tolist()},
+        table={"token": names, "change of the logit minus the mean": effects[shown].tolist()},
     )
 
 

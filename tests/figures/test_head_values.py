@@ -41,7 +41,11 @@ def test_the_bars_of_norms_and_logits_are_what_was_computed():
     bars = head_values.output_norms(of, LABELS, 4, "L1 H2", "#123456").figure.data[0]
     assert np.allclose(bars.y, norms) and [c == "#123456" for c in bars.marker.color] == [i == 4 for i in range(T)]
     effects = RNG.normal(size=V)
-    bars = head_values.logit_bars(effects, [f"t{i}" for i in range(V)], LABELS, 4, "L1 H2").figure.data[0]
+    drawing = head_values.logit_bars(effects, [f"t{i}" for i in range(V)], LABELS, 4, "L1 H2")
+    bars = drawing.figure.data[0]
+    assert (
+        "minus the mean over the vocabulary" in drawing.note
+    )  # as `mean_logit_effects` and `logit_effects` return them
     n = head_values.MAX_TOKENS
     assert np.allclose(bars.x, [*np.sort(effects)[::-1][:n], *np.sort(effects)[::-1][-n:]])
 
