@@ -111,6 +111,33 @@ def test_each_mistake_that_is_answered_is_run_or_says_why_not(model, listed):
         assert not app.error and not app.warning, (name, said(app))
 
 
+@pytest.mark.parametrize(
+    ("path", "tab", "control", "checkpoint"),
+    [
+        ("heads", "family", "Layer", "GQA-4"),
+        ("query_groups", "cost", None, "GQA-4"),
+        ("query_groups", "maps", None, "GQA-4"),
+        ("query_groups", "alike", "Compare", "GQA-4"),
+        ("query_groups", "latent", None, "MLA"),
+        ("rope", "longer", "Scaling factor: extended context ÷ training context", "GQA-4"),
+        ("rope", "latent", None, "MLA"),
+        ("decode", "models", None, "GQA-4"),
+    ],
+)
+def test_a_part_for_checkpoints_only_offers_one_instead_of_controls(
+    path, tab, control, checkpoint, listed, no_links_to_pages
+):
+    app = opened(PAGES[path], model=str(listed["qwen3"]), tab=tab)
+    shown = {e.label for kind in ("button_group", "slider") for e in app.get(kind)}
+    assert control not in shown and "in the sidebar" not in said(app)
+    before = pictures(app)
+    (button,) = (b for b in app.button if b.label == f"Show it with the {checkpoint} checkpoint")
+    button.click().run()
+    assert not app.exception and not app.error and pictures(app) > before
+    assert not [b for b in app.button if b.label.startswith("Show it with the")]
+    assert control is None or control in {e.label for kind in ("button_group", "slider") for e in app.get(kind)}
+
+
 def test_gpt2_says_why_there_is_no_rope(listed):
     rope = next(page for page in ALL if page.path == "rope")
     assert "no RoPE" in said(opened(rope, model=str(listed["gpt2"])))

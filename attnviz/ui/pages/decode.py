@@ -25,7 +25,7 @@ from attnviz.figures.drawing import escaped, quoted
 from attnviz.phrases import count
 from attnviz.session import branches
 from attnviz.session.branches import Branch
-from attnviz.ui import charts, state
+from attnviz.ui import charts, instead, state
 from attnviz.ui.components.decode_player import Place, Text, decode_player
 from attnviz.ui.headline import sharing
 from attnviz.ui.measuring import progress
@@ -278,7 +278,9 @@ def _one_token(view: View) -> None:
 
 def _models(view: View) -> None:
     if view.settings.opened:
-        st.info("This part compares the five checkpoints on the same tokens; an opened model has another tokenizer.")
+        instead.offer(
+            why="This part compares the five checkpoints on the same tokens; an opened model has another tokenizer."
+        )
         return
     found = compute.family(view)
     left, right = st.columns(2, gap="large")

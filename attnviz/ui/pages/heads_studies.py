@@ -24,7 +24,7 @@ from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of, listed
 from attnviz.session.opening import offered, short_name
 from attnviz.session.settings import MODEL_NAMES, MODELS, OWN_THETA
-from attnviz.ui import charts, state
+from attnviz.ui import charts, instead, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import quoted
@@ -114,16 +114,15 @@ def family(view: View) -> None:
     """One layer on the same text under MHA, GQA, MQA and MLA; one hue is one KV head."""
     layer, head = view.layer_and_head
     ids = view.ids[: view.first(compute_heads.MAX_COMPARED)]
+    if view.settings.opened:
+        instead.offer(why="This part compares the five checkpoints, which were trained on the same books.")
+        return
     if view.config.n_layers > 1:
         state.control(
             st.segmented_control, "Layer", "layer", reruns=SELECTED, shown=layer,
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
     members = compute_groups.variants(view.settings)
-    if view.settings.opened:
-        st.info("This part compares the five checkpoints, which were trained on the same books. Choose one of them in "
-                "the sidebar.")  # fmt: skip
-        return
     st.markdown(f"## Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
     trained = f" {TRAINING}" if _is_trained(view) else ""
     st.caption(f"The {first_of(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")

@@ -16,7 +16,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.figures.numbers import percent, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count
-from attnviz.ui import charts, state
+from attnviz.ui import charts, instead, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
@@ -260,10 +260,10 @@ def _difference(c: Comparison) -> str:
 
 def _cost(view: View) -> None:
     if view.settings.model == "own":
-        st.info("This part compares losses; untrained weights predict nothing. Choose a trained model in the sidebar.")
+        instead.offer(why="This part compares losses; untrained weights predict nothing.")
         return
     if view.settings.opened:
-        st.info(f"{ONLY_CHECKPOINTS} Choose one of them in the sidebar.")
+        instead.offer(why=ONLY_CHECKPOINTS)
         return
     if not _comparable(view):
         return
@@ -299,7 +299,7 @@ def _comparable(view: View) -> bool:
 def _before_after(view: View) -> None:
     c, (layer, head) = view.config, view.layer_and_head
     if view.settings.opened:
-        st.info(f"{ONLY_CHECKPOINTS} Choose one of them in the sidebar.")
+        instead.offer(why=ONLY_CHECKPOINTS)
         return
     if not _comparable(view):
         return
@@ -353,15 +353,17 @@ def _beside_latent(view: View, n_kv_heads: int) -> None:
 
 
 def _similarity(view: View) -> None:
-    layer, _ = view.layer_and_head
-    state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
-    part, c = view.settings.alike, view.config
+    (layer, _), c = view.layer_and_head, view.config
     if view.settings.opened and c.n_kv_heads < c.n_heads:
-        st.info("This part compares heads before they share KV heads; this model has shared them from the start.")
+        instead.offer(
+            why="This part compares heads before they share KV heads; this model has shared them from the start."
+        )
         return
     if c.n_heads > analysis.MAX_HEADS:
-        st.info(f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
+        instead.offer(why=f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
         return
+    state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
+    part = view.settings.alike
     n_kv_heads = compute_groups.merged_kv_heads(view.settings)
     _beside_latent(view, n_kv_heads)
     found = compute_groups.grouping_of(view.settings, view.ids, layer, part, n_kv_heads)
@@ -374,7 +376,7 @@ def _similarity(view: View) -> None:
 def _latent(view: View) -> None:
     layer, _ = view.layer_and_head
     if view.settings.opened:
-        st.info("This part shows the shipped MLA checkpoint, which has another tokenizer. Choose it in the sidebar.")
+        instead.offer("mla", why="This part shows the shipped MLA checkpoint, which has another tokenizer.")
         return
     config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
     left, right = st.columns(2, gap="large")

@@ -17,7 +17,7 @@ from attnviz.figures import rope_rotation, rope_scores
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
 from attnviz.session.settings import NOT_CHOSEN, OWN_THETA
-from attnviz.ui import charts, state
+from attnviz.ui import charts, instead, state
 from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.headline import headline
@@ -271,15 +271,15 @@ def _longer(view: View) -> None:
         "Compare the methods: how much each slows the slow pairs, and what that does to the loss of a long text."
     )
     trained, config = compute_rope.trained_on(view), compute_rope.rotated(view)
+    if view.settings.opened and (view.config.rope_scaling or not compute_rope.can_be_longer(view)):
+        instead.offer(
+            why=f"This model was made for texts of {trained:,} tokens, and at most {view.max_tokens} are traced here, "
+            "so no token is beyond its training length."
+        )
+        return
     factor = state.control(
         st.slider, "Scaling factor: extended context ÷ training context", "factor", step=0.5, format="%g ×",
     )  # fmt: skip
-    if view.settings.opened and (view.config.rope_scaling or not compute_rope.can_be_longer(view)):
-        st.info(
-            f"This model was made for texts of {trained:,} tokens, and at most {view.max_tokens} are traced here, so "
-            "no token is beyond its training length. Choose a checkpoint in the sidebar."
-        )
-        return
     pasted = _pasted(config.rotary_dim // 2)
     methods, problem = compute_rope.scalings(view, factor, pasted)
     if "original_max_position_embeddings" in pasted and not problem:
@@ -327,7 +327,7 @@ def _latent(view: View) -> None:
         "and one extra key shared by all heads."
     )
     if not view.config.mixer.absorbed:
-        st.button("Show it with the MLA checkpoint", on_click=_take_mla)
+        instead.offer("mla")
         return
     head = _head(view)
     (content, rotated, whole), limit, spreads = compute_rope.latent_scores(view)
@@ -351,11 +351,6 @@ def _latent(view: View) -> None:
         title = f"{name}: standard deviation {spread:.2f}"
         with column:
             charts.show(rope_scores.score_map(scores, allowed, view.labels, limit, title, note), f"mla-{key}")
-
-
-def _take_mla() -> None:
-    state.change(model="mla")
-    state.rerun()
 
 
 def _reads(view: View) -> str:
