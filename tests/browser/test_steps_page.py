@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from playwright.sync_api import Page, Request, expect
 
@@ -225,6 +226,36 @@ def test_the_steps_are_walked_played_and_clicked(turns: Callable) -> None:
         if address:
             _, page = next(opened)
         each(page)
+
+
+# Repaints the tensor by stepping on and back and returns the numbers of its columns: [left, right].
+NUMBERED = """walk => {
+  const canvas = walk.querySelector("canvas"), pen = CanvasRenderingContext2D.prototype;
+  const { fillText, scale } = pen, found = [];
+  pen.scale = function (...ratio) {
+    if (this.canvas === canvas) found.length = 0;  // a drawing begins
+    scale.apply(this, ratio);
+  };
+  pen.fillText = function (text, x, y) {
+    const half = this.measureText(text).width / 2;
+    if (this.canvas === canvas && y === 8) found.push([x - half, x + half, text]);
+    fillText.apply(this, arguments);
+  };
+  for (const key of ["ArrowRight", "ArrowLeft"])
+    walk.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, composed: true }));
+  Object.assign(pen, { fillText, scale });
+  return [canvas.getBoundingClientRect().width, found.sort((a, b) => a[0] - b[0])];
+}"""
+
+
+def test_the_numbers_of_columns_are_whole_and_apart(visit: Callable[..., Page]) -> None:
+    addresses = (f"steps?query=127&text={'The+king+said+no.+' * 60}", "(1, 128)"), ("steps?tab=step", "logits")
+    for address, title in addresses:  # three digits, the marked one last; those of the vocabulary
+        page = visit(address, width=WIDE)
+        expect(page.locator(".sw .title")).to_contain_text(title)
+        width, numbers = page.locator(WALK).evaluate(NUMBERED)
+        assert len(numbers) > 3 and numbers[-1][1] <= width + 0.5, (address, width, numbers)
+        assert all(after[0] - before[1] > 2 for before, after in pairwise(numbers)), (address, numbers)
 
 
 HOSTILE = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%20%F0%9F%91%A9%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%20%E4%B8%AD"

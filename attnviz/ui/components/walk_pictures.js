@@ -53,8 +53,15 @@ function labels(view, pen, p, { label, top, wide, high }, ink, row, column) {
   }
   if (row >= 0) write(p.tokens[0] ? `${short(nameOf(view, p, 0, row + p.first[0]), 7)} ${row + p.first[0] + p.text[0]}` : row + p.first[0], label - 4, top + (row + 0.5) * high, label - 6);
   pen.textAlign = "center";
-  for (let c = 0; c < p.size[1]; c += every(wide, 26)) if (!(Math.abs(c - column) * wide < 26) || c === column) write(c + p.first[1], label + (c + 0.5) * wide, 8);
-  if (column >= 0) write(column + p.first[1], label + (column + 0.5) * wide, 8);
+  // Columns are numbered as closely as their numbers fit, the marked one always.
+  const number = (c) => String(c + p.first[1]), half = (c) => pen.measureText(number(c)).width / 2;
+  const room = Math.max(26, 2 * half(p.size[1] - 1) + 6), right = label + p.size[1] * wide;
+  const marked = Math.min(label + (column + 0.5) * wide, right - half(column));
+  for (let c = 0; c < p.size[1]; c += every(wide, room)) {
+    const x = label + (c + 0.5) * wide;
+    if (!(Math.abs(x - marked) < room) && x + half(c) <= right) write(number(c), x, 8);
+  }
+  if (column >= 0 && column < p.size[1]) write(number(column), marked, 8);
 }
 
 // Sequential colours without negative numbers, otherwise diverging around 0; grey for masked.
