@@ -39,6 +39,30 @@ def test_code_that_does_not_run_is_said_not_to(case):
     assert load_mistake(name).why_not(config) in str(reason.value)
 
 
+def test_learned_positions_are_used_without_rope():
+    learned, none = replace(SMALL, position="learned", learned_position_rows=29), replace(SMALL, position="none")
+    mistake = load_mistake("positions_restart")
+    assert "learned vectors of its positions are added" in mistake.why_not(learned)
+    assert "positions are not used" in mistake.why_not(none) and mistake.why_not(SMALL) == ""
+
+
+def test_a_model_that_copies_its_input_is_not_said_to_predict_the_next_token():
+    """Without what its layers add, a model with tied embeddings gives each input token the largest logit."""
+    model, ids = Transformer.random(SMALL, 3), torch.tensor([[1, 2, 3, 5, 7]])
+    with torch.no_grad():
+        for block in model.blocks:
+            block.attn.o_proj.weight.zero_()
+            block.ffn.down_proj.weight.zero_()
+        model.embed.weight.copy_(9 * torch.linalg.qr(torch.randn(17, 17))[0][:, :10])
+        logits = model(ids)[0]
+    copied, next_ = (
+        float(torch.nn.functional.cross_entropy(a, b)) for a, b in ((logits, ids[0]), (logits[:-1], ids[0, 1:]))
+    )
+    found = load_mistake("loss_without_shift").symptom(model, ids[0].tolist())
+    assert copied < next_ and (found.number, found.expected) == pytest.approx((copied, next_), rel=1e-4)
+    assert found.sentence.startswith("On this text this model predicts its input token better than the next token: ")
+
+
 def test_an_argument_that_is_left_out_counts_where_the_right_version_evaluates_it():
     version = Version("no mask", (Change("modules/masks.py", "return one & other", "return one"),))
     attention_mask = RIGHT.module("modules.masks")

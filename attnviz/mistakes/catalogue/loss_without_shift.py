@@ -21,9 +21,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     repeats = CERTAIN * F.one_hot(target, model.config.vocab_size).float()
     rule = format_number(round(float(losses[1](repeats, target)), 3))
     sentence = (
-        f"This model predicts the next token: its loss is {format_number(before)} nats per token, "
-        f"and {format_number(after)} without the shift. A rule that is certain of its input token gets {rule} without "
-        "the shift: training without the shift leads to that rule."
+        f"On this text this model predicts {_better(before, after)}: its loss is {format_number(before)} nats per "
+        f"token, and {format_number(after)} without the shift. A rule that is certain of its input token gets {rule} "
+        "without the shift: training without the shift leads to that rule."
     )
     if len(ids) == 1:
         sentence = (
@@ -35,6 +35,14 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         "Loss at each position, in nats", array(F.pad(shifted, (0, 1), value=math.nan)[None]), array(unshifted[None]),
         "Loss on this text, nats per token", before, after, sentence, columns=tuple(map(str, range(len(ids)))),
     )  # fmt: skip
+
+
+def _better(shifted: float, unshifted: float) -> str:
+    """Say which token a model gives more probability, the next or its input: an untrained one may just copy."""
+    if format_number(shifted) == format_number(unshifted):
+        return "the next token as well as its input token"
+    one, other = ("the next token", "its input token")[:: 1 if shifted < unshifted else -1]
+    return f"{one} better than {other}"
 
 
 MISTAKE = Mistake(

@@ -24,6 +24,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 
 def why_not(config: ModelConfig) -> str:
+    if config.position == "learned":
+        return "This model has no RoPE: the learned vectors of its positions are added to the token embeddings."
     return "" if config.rotary_dim else "This model has no RoPE: positions are not used."
 
 
