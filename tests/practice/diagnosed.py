@@ -12,6 +12,7 @@ from tests.practice.answers import (
     MLA,
     RMS,
     ROPE,
+    ROPE_COMPLEX,
     SELF,
     SWIGLU,
     TOP_P,
@@ -52,6 +53,8 @@ _AS_IF_OPEN = (
 _ZERO_ONE = "with the mask added to the scores as 0 and 1, so that nothing is masked"
 _LAST_AXES = "with transpose(-1, -2) instead of transpose(1, 2) before the heads' output is reshaped to (B, T, C)"
 _OVER_TOKENS = "with the mean over the tokens of the sequence instead of the last dimension"
+_OVERFLOW = "without subtracting the maximum in the softmax, so that large scores overflow"
+_NO_O = "without o_proj: the concatenated heads are returned"
 MISTAKEN = {
     ("top-p", "with one more token if the sum equals p: <= p instead of < p"): [
         (TOP_P_SORTED, "probs < p", "probs <= p"),
@@ -224,6 +227,61 @@ MISTAKEN = {
     ("mla", "without eps in kv_a_norm"): [
         (MLA, "self.kv_a_norm.weight)\n", "self.kv_a_norm.weight, 0.0)\n"),
     ],
+    # what is left out, or taken for something else
+    ("attention", _OVERFLOW): [
+        (ATTENTION_DOUBLE, 'masked_fill(~mask, float("-inf")).softmax(-1)',
+         'masked_fill(~mask, float("-inf")).exp(); w = w / w.sum(-1, keepdim=True)'),
+    ],
+    ("gqa", _OVERFLOW): [
+        (GQA_EINSUM, ".softmax(-1).nan_to_num()", ".exp(); w = (w / w.sum(-1, keepdim=True)).nan_to_num()"),
+    ],
+    ("self-attention", "with the keys in place of the values"): [(SELF, ".softmax(-1)) @ v", ".softmax(-1)) @ k")],
+    ("gqa", "with the keys in place of the values"): [(GQA, "_attention(q, k, v,", "_attention(q, k, k,")],
+    ("cache", "with the keys in place of the values"): [(CACHE, "at, theta), k, v,", "at, theta), k, k,")],
+    ("gqa", _NO_O): [(GQA, "return self.o_proj(out.transpose(1, 2).reshape(B, T, -1))",
+                      "return out.transpose(1, 2).reshape(B, T, -1)")],
+    ("block", _NO_O): [(BLOCK, "return self.o_proj(out.transpose(1, 2).reshape(B, T, -1))",
+                        "return out.transpose(1, 2).reshape(B, T, -1)")],
+    ("cache", "without RoPE"): [(CACHE.replace("rope(q, at, theta)", "q"), "rope(k, at, theta)", "k")],
+    ("cache", "without RoPE on the keys: only the queries are rotated"): [(CACHE, "rope(k, at, theta)", "k")],
+    ("cache", "without RoPE on the queries: only the keys are rotated"): [(CACHE, "rope(q, at, theta)", "q")],
+    ("cache", "with each pair rotated in the opposite direction"): [
+        (CACHE, "angles = torch.cat([positions", "angles = torch.cat([-positions"),
+    ],
+    ("cache", _NO_SCALE): [(CACHE, "enable_gqa=True", "enable_gqa=True, scale=1.0")],
+    ("mla", "with nn.RMSNorm's default eps (1.2e-7) instead of 1e-6"): [(MLA, "eps=1e-6", "eps=torch.finfo().eps")],
+    ("mla", "with the rotated dimensions first in each head of q_proj"): [
+        (MLA, _Q, "torch.cat((q.unflatten(-1, (H, -1))[:, :, h, P:], q.unflatten(-1, (H, -1))[:, :, h, :P]), -1)"),
+    ],
+    ("mla", "with the RoPE key before the latent in kv_a_proj"): [
+        (MLA, "both = self.kv_a_proj(x)",
+         "both = self.kv_a_proj(x); both = torch.cat((both[..., P:], both[..., :P]), -1)"),
+    ],
+    ("mla", "with each pair rotated in the opposite direction"): [
+        (MLA, "at = torch.arange(T)", "at = -torch.arange(T)"),
+    ],
+    ("rope", "without a rotation: x is returned unchanged"): [
+        (ROPE, "return x * angles.cos() + rotated * angles.sin()", "return x"),
+    ],
+    ("rope", "with the exponent −4i / D instead of −2i / D"): [(ROPE, "float() / D)", "float() / (D // 2))")],
+    ("rope", "with pairs (i, i + D / 2), but the result in the order of the interleaved layout: a mix of both"): [
+        (ROPE_COMPLEX, "torch.cat((z.real, z.imag), -1)", "torch.stack((z.real, z.imag), -1).flatten(-2)"),
+    ],
+    ("block", "with the attention's residual normalised: x = norm(x) before x + attention(x)"): [
+        (BLOCK, "x = x + self.attn(self.attn_norm(x))", "x = self.attn_norm(x)\n        x = x + self.attn(x)"),
+    ],
+    ("block", "with the feed-forward's residual normalised: x = norm(x) before x + SwiGLU(x)"): [
+        (BLOCK, "return x + self.ffn(self.ffn_norm(x))", "x = self.ffn_norm(x)\n        return x + self.ffn(x)"),
+    ],
+    ("block", "with attn_norm and ffn_norm swapped"): [
+        (BLOCK, "self.attn(self.attn_norm(x))\n        return x + self.ffn(self.ffn_norm(x))",
+         "self.attn(self.ffn_norm(x))\n        return x + self.ffn(self.attn_norm(x))"),
+    ],
+    ("block", "with ReLU instead of SiLU, which is ReGLU"): [(BLOCK, "F.silu", "F.relu")],
+    ("block", "with the tanh form of GELU instead of SiLU"): [
+        (BLOCK, "F.silu(self.gate_proj(x))", "F.gelu(self.gate_proj(x), approximate='tanh')"),
+    ],
+    ("block", "without an activation, which is a bilinear layer"): [(BLOCK, "F.silu", "")],
     # the cache
     ("cache", "with a cache that stays empty: keys and values are never stored"): [
         (CACHE, "self.k.append(k); self.v.append(v)\n        return torch.cat(self.k, 2), torch.cat(self.v, 2)",

@@ -176,7 +176,6 @@ def test_a_known_mistake_in_some_checks_is_named_with_these_checks():
         ("rms-norm", RMS, "+ eps)", "+ eps ** 2)"),
         # as many bytes as without the batch, in one check
         ("cache", CACHE, "for t in self.k + self.v)", "for t in self.k[-1:] + self.v[-1:])"),
-        ("cache", CACHE, "rope(k, at, theta)", "k"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_not_named_that_equals_one_check_by_chance(name, source, right, wrong):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.modules import GroupedQueryAttention, MultiHeadAttention, SelfAttention
 from attnviz.modules.attention import attend
@@ -18,8 +18,10 @@ from attnviz.practice.tasks.inputs import FAR, FAR_TOLERANCE, causal, drawn, far
 from attnviz.practice.tasks.kernels import (
     BY_D_MODEL,
     HALF_TILED,
+    KEYS_FOR_VALUES,
     MASK_IGNORED,
     MASK_OF_ONE_HEAD,
+    OVERFLOW,
     SOFTMAX_OVER_HEADS,
     TILED,
     WRONG_CAUSAL_MASKS,
@@ -90,6 +92,7 @@ def attention(q, k, v, mask=None):
     _function,
     (
         *WRONG_SCORES, *WRONG_MASKS, *SOFTMAX_OVER_HEADS, MASK_OF_ONE_HEAD, *WRONG_CAUSAL_MASKS,
+        *OVERFLOW, KEYS_FOR_VALUES,
         *(Mistaken(MASK_IGNORED.explanation, {"change_mask": lambda mask, T, S, before=before: before(T, S)})
           for before in (lambda T, S: causal(T, S, S - T), lambda T, S: causal(T))),  # with S > T; the second raises
     ),
@@ -99,17 +102,19 @@ def attention(q, k, v, mask=None):
 def _module(
     name: str, base: Any, before: Callable[[int], Tensor] | None = None,
     split: Callable[[Tensor, int], Tensor] | None = None, merge: Callable[[Tensor], Tensor] | None = None,
-    **options: Any,
+    projected: bool = True, **options: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Build the module under the task's name, with the task's forward(x, mask=None).
 
     before: the mask of T tokens for mask=None. split: how a projection's output (B, T, H·D) becomes (B, H, T, D).
-    merge: how the heads' outputs (B, H, T, D) become (B, T, H·D). options: of `attend_with`.
+    merge: how the heads' outputs (B, H, T, D) become (B, T, H·D). projected: with o_proj. options: of `attend_with`.
     """
     wrong_kernel = attend_with(**options) if options else None
 
     def forward(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
         kernel = partial(wrong_kernel, width=x.shape[-1]) if wrong_kernel else None
+        if not projected:
+            self.o_proj = nn.Identity()
         if mask is None and before:
             mask = before(x.shape[1])
         if not (split or merge):
@@ -153,6 +158,7 @@ WRONG_MERGES = (
     Mistaken("with the heads' outputs interleaved instead of one after another when they are merged",
              {"merge": lambda heads: heads.permute(0, 2, 3, 1).flatten(2)}),
 )  # fmt: skip
+NO_OUTPUT_PROJECTION = Mistaken("without o_proj: the concatenated heads are returned", {"projected": False})
 WRONG_SHAPES = (*(Mistaken(explanation, {"split": split}) for explanation, split in SPLITS), *WRONG_MERGES)
 
 
@@ -211,7 +217,7 @@ class SelfAttention(nn.Module):
     _self,
     (
         Mistaken("with scores divided by √d_in instead of √d_out", {"scale": lambda D, C: C**-0.5}, "scale_by_d_model"),
-        *WRONG_SCORES, *WRONG_MASKS, *WRONG_CAUSAL_MASKS,
+        *WRONG_SCORES, *WRONG_MASKS, *WRONG_CAUSAL_MASKS, *OVERFLOW, KEYS_FOR_VALUES,
     ),
 )  # fmt: skip
 
@@ -288,6 +294,9 @@ class MultiHeadAttention(nn.Module):
         MASK_OF_ONE_HEAD,
         *WRONG_CAUSAL_MASKS,
         *WRONG_SHAPES,
+        *OVERFLOW,
+        KEYS_FOR_VALUES,
+        NO_OUTPUT_PROJECTION,
     ),
 )
 
@@ -346,5 +355,8 @@ class GroupedQueryAttention(nn.Module):
         MASK_OF_ONE_HEAD,
         *WRONG_CAUSAL_MASKS,
         *WRONG_SHAPES,
+        *OVERFLOW,
+        KEYS_FOR_VALUES,
+        NO_OUTPUT_PROJECTION,
     ),
 )

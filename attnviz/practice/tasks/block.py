@@ -13,17 +13,19 @@ from torch import Tensor
 from attnviz.config import ModelConfig
 from attnviz.modules import Block
 from attnviz.practice.task import Case, Mistaken, Task, module_case
-from attnviz.practice.tasks.attention import WRONG_SHAPES, gqa
+from attnviz.practice.tasks.attention import NO_OUTPUT_PROJECTION, WRONG_SHAPES, gqa
 from attnviz.practice.tasks.inputs import drawn
 from attnviz.practice.tasks.kernels import (
     BY_D_MODEL,
     HALF_TILED,
+    KEYS_FOR_VALUES,
     SOFTMAX_OVER_HEADS,
     TILED,
     WRONG_CAUSAL_MASKS,
     WRONG_SCORES,
 )
 
+_tanh_gelu = partial(F.gelu, approximate="tanh")
 Norm = Callable[[Any, Tensor], Tensor]  # the norm's module, x -> x
 
 
@@ -71,6 +73,22 @@ def _normed_residual(self: Any, x: Tensor) -> Tensor:
     x = x + self.attn(x)
     x = self.ffn_norm(x)
     return x + self.ffn(x)
+
+
+def _normed_first_residual(self: Any, x: Tensor) -> Tensor:
+    x = self.attn_norm(x)
+    x = x + self.attn(x)
+    return x + self.ffn(self.ffn_norm(x))
+
+
+def _normed_second_residual(self: Any, x: Tensor) -> Tensor:
+    x = self.ffn_norm(x + self.attn(self.attn_norm(x)))
+    return x + self.ffn(x)
+
+
+def _swapped_norms(self: Any, x: Tensor) -> Tensor:
+    x = x + self.attn(self.ffn_norm(x))
+    return x + self.ffn(self.attn_norm(x))
 
 
 def _without_residual(self: Any, x: Tensor) -> Tensor:
@@ -173,6 +191,11 @@ class Block(nn.Module):
     (
         Mistaken("with the norms after the residual sums (post-norm)", {"stream": _post_norm}, "norm_on_residual_sum"),
         Mistaken("with the residual stream itself normalised: x = norm(x) before x + …", {"stream": _normed_residual}),
+        Mistaken("with the attention's residual normalised: x = norm(x) before x + attention(x)",
+                 {"stream": _normed_first_residual}),
+        Mistaken("with the feed-forward's residual normalised: x = norm(x) before x + SwiGLU(x)",
+                 {"stream": _normed_second_residual}),
+        Mistaken("with attn_norm and ffn_norm swapped", {"stream": _swapped_norms}),
         Mistaken("without the residual connections", {"stream": _without_residual}),
         Mistaken("without the residual connection of the feed-forward", {"stream": _without_second_residual}),
         Mistaken("with attention and feed-forward in parallel, which is a parallel block", {"stream": _parallel}),
@@ -194,7 +217,11 @@ class Block(nn.Module):
         Mistaken("with a sigmoid instead of SiLU, which is GLU", {"feed_forward": _gated(torch.sigmoid)},
                  "sigmoid_gate"),
         Mistaken("with GELU instead of SiLU, which is GEGLU", {"feed_forward": _gated(F.gelu)}),
+        Mistaken("with the tanh form of GELU instead of SiLU", {"feed_forward": _gated(_tanh_gelu)}),
+        Mistaken("with ReLU instead of SiLU, which is ReGLU", {"feed_forward": _gated(F.relu)}),
+        Mistaken("without an activation, which is a bilinear layer", {"feed_forward": _gated(lambda a: a)}),
         Mistaken("with gate_proj and up_proj swapped", {"feed_forward": _gated(F.silu, True)}),
         TILED, *HALF_TILED, BY_D_MODEL, *WRONG_SCORES, *SOFTMAX_OVER_HEADS, *WRONG_CAUSAL_MASKS, *WRONG_SHAPES,
+        KEYS_FOR_VALUES, NO_OUTPUT_PROJECTION,
     ),
 )  # fmt: skip

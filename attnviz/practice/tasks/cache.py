@@ -17,7 +17,16 @@ from attnviz.modules.rope import Rope, rope_frequencies
 from attnviz.practice.task import Case, Mistaken, Task, argument
 from attnviz.practice.tasks.attention import WRONG_SHAPES
 from attnviz.practice.tasks.inputs import drawn
-from attnviz.practice.tasks.kernels import BY_D_MODEL, HALF_TILED, TILED, attend_with, unchanged, zeros
+from attnviz.practice.tasks.kernels import (
+    BY_D_MODEL,
+    HALF_TILED,
+    KEYS_FOR_VALUES,
+    TILED,
+    WRONG_SCALES,
+    attend_with,
+    unchanged,
+    zeros,
+)
 
 
 def _right_step(
@@ -82,7 +91,8 @@ def _decode(
     visible: Callable[[int, int], int] = lambda past, T: past,
     rotated_again: Callable[[int, int], int] = lambda past, T: 0,
     stored: bool = False,
-    rotate_values: bool = False,
+    rotates: str = "qk",
+    sign: int = 1,
     theta_used: bool = True,
     only_new: bool = False,
     length: Callable[[Any], int] = lambda cache: cache.stored,
@@ -97,7 +107,8 @@ def _decode(
 
     position: where the positions of a step start, position_of_keys where that differs for the keys. visible: the offset
     of the causal mask. rotated_again: how many keys of the cache are rotated again when they are read, and stored so.
-    only_new: attends to the step's own tokens only. length, nbytes, empties: of `_Cache`; shared: by all caches.
+    rotates: which of q, k and v. sign: of the angles. only_new: attends to the step's own tokens only. length, nbytes,
+    empties: of `_Cache`; shared: by all caches.
     """
     everywhere: dict[str, list[Tensor]] = {"k": [], "v": []}
     attend = attend_with(**kernel)
@@ -112,9 +123,10 @@ def _decode(
         past, T, cache.n_heads = cache.stored, x.shape[1], n_heads
         q = split(F.linear(x, q_proj), n_heads)  # (B, H, T, D)
         k, v = split(F.linear(x, k_proj), n_kv_heads), split(F.linear(x, v_proj), n_kv_heads)  # (B, K, T, D)
-        rope = Rope(rope_frequencies(q.shape[-1], theta if theta_used else 10000.0))
-        q, k = rope(q, position(past)), rope(k, (position_of_keys or position)(past))
-        k, v = cache.append(k, rope(v, position(past)) if rotate_values else v)  # (B, K, S, D)
+        rope = Rope(sign * rope_frequencies(q.shape[-1], theta if theta_used else 10000.0))
+        q = rope(q, position(past)) if "q" in rotates else q
+        k = rope(k, (position_of_keys or position)(past)) if "k" in rotates else k
+        k, v = cache.append(k, rope(v, position(past)) if "v" in rotates else v)  # (B, K, S, D)
         n = rotated_again(past, T)
         k = torch.cat((rope(k[:, :, :n], 0), k[:, :, n:]), 2)
         if stored:
@@ -212,13 +224,17 @@ def decode_step(x, cache, q_proj, k_proj, v_proj, o_proj, n_heads, n_kv_heads, t
         *(Mistaken("with cached keys rotated on every read and stored back, so that the rotation accumulates",
                    {"rotated_again": n, "stored": True}, "keys_rotated_twice")
           for n in (*KEYS_READ, lambda past, T: past + T)),
-        Mistaken("with RoPE applied to the values too", {"rotate_values": True}, "rope_on_values"),
+        Mistaken("with RoPE applied to the values too", {"rotates": "qkv"}, "rope_on_values"),
+        Mistaken("without RoPE", {"rotates": ""}),
+        Mistaken("without RoPE on the keys: only the queries are rotated", {"rotates": "q"}),
+        Mistaken("without RoPE on the queries: only the keys are rotated", {"rotates": "k"}),
+        Mistaken("with each pair rotated in the opposite direction", {"sign": -1}),
         Mistaken("with theta = 10,000, ignoring the argument theta", {"theta_used": False}),
         Mistaken("with a cache that stays empty: keys and values are never stored", {"empties": True}),
         Mistaken("with keys and values that are stored, but never read: a step attends only to its own tokens",
                  {"only_new": True}),
         Mistaken("with one store for all caches: a class attribute or a mutable default argument", {"shared": True}),
-        TILED, *HALF_TILED, BY_D_MODEL, *WRONG_SHAPES,
+        TILED, *HALF_TILED, BY_D_MODEL, *WRONG_SCALES, KEYS_FOR_VALUES, *WRONG_SHAPES,
         *(Mistaken(explanation, {"nbytes": nbytes}, mistake) for explanation, mistake, nbytes in (
             ("with n_heads instead of n_kv_heads in nbytes", "cache_sized_with_n_heads",
              lambda k, v, H: _bytes(k, v, H) * H / k.shape[1]),

@@ -68,33 +68,42 @@ def attend_with(
     axis: int = -1,
     empty: Callable[[Tensor, Tensor], Tensor] = zeros,
     swapped: bool = False,
+    keys_for_values: bool = False,
+    shifted: bool = True,
 ) -> Kernel:
     """Build an attention kernel; without options it is right.
 
     scale: the factor on the scores, of head_dim and d_model (the argument width of the kernel, H·D by default). order:
     the KV head that each query head reads, order_of_values where it differs for the values. mask_after: the mask is
     applied after the softmax. mask_scores: what masked keys' scores become. axis: of the softmax. empty: what the
-    weights of a fully masked query become. swapped: q and k.
+    weights of a fully masked query become. swapped: q and k. keys_for_values: the keys are averaged.
+    shifted: the softmax subtracts the maximum first.
     """
-    factor = scale
+    factor, softmax = scale, torch.softmax if shifted else _softmax_that_overflows
 
     def kernel(
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, width: int = 0, scale: float | None = None,
         **_: Any,
     ) -> Attended:  # fmt: skip
         H, K, D, T, S = q.shape[1], k.shape[1], q.shape[3], q.shape[2], k.shape[2]
-        k, v = k[:, order(H, K)], v[:, (order_of_values or order)(H, K)]
+        k, v = k[:, order(H, K)], (k if keys_for_values else v)[:, (order_of_values or order)(H, K)]
         scores = k @ q.mT if swapped else q @ k.mT  # (B, H, T, S), (B, H, S, T) if swapped
         scores = scores * factor(D, width or H * D)
         scores = scores * (D**0.5 * scale if scale else 1.0)  # what latent attention's own scale has beside 1 / √D
         allowed = change_mask(torch.ones(T, S, dtype=torch.bool) if mask is None else mask, T, S)
         if mask_after:
-            weights = scores.softmax(axis) * allowed
+            weights = softmax(scores, axis) * allowed
         else:
-            weights = empty(mask_scores(scores, allowed).softmax(axis), allowed)
+            weights = empty(softmax(mask_scores(scores, allowed), axis), allowed)
         return Attended(weights.to(v.dtype) @ v, weights)
 
     return kernel
+
+
+def _softmax_that_overflows(scores: Tensor, axis: int) -> Tensor:
+    """Compute the softmax without subtracting the maximum first."""
+    weights = scores.exp()
+    return weights / weights.sum(axis, keepdim=True)
 
 
 def _everything(mask: Tensor, T: int, S: int) -> Tensor:
@@ -109,9 +118,12 @@ def _of_the_first(axis: int) -> ChangeMask:
 MASK_IGNORED = Mistaken("with the causal mask always, ignoring the argument mask",
                         {"change_mask": lambda mask, T, S: causal(T, S)})  # fmt: skip
 EMPTY = (zeros, unchanged, zeros_for_nan)
-WRONG_SCORES = (  # these change the output also if no mask is given
+WRONG_SCALES = (
     Mistaken("without the division by √head_dim", {"scale": lambda D, C: 1.0}),
     Mistaken("with scores divided by head_dim instead of √head_dim", {"scale": lambda D, C: 1 / D}),
+)  # fmt: skip
+WRONG_SCORES = (  # these change the output also if no mask is given
+    *WRONG_SCALES,
     Mistaken("with the mask inverted, so that True masks a key", {"change_mask": lambda mask, T, S: ~mask}),
     Mistaken("with the mask applied after the softmax, so that rows do not sum to 1", {"mask_after": True},
              "mask_after_softmax"),
@@ -140,6 +152,9 @@ WRONG_MASKS = (
                {"mask_scores": added(value, dtype), "empty": unchanged}, "fully_masked_row")
       for value, dtype in ((-1e4, torch.float32), (-1e9, torch.float64))),
 )  # fmt: skip
+OVERFLOW = tuple(Mistaken("without subtracting the maximum in the softmax, so that large scores overflow",
+                          {"shifted": False, "empty": empty}) for empty in (zeros, zeros_for_nan))  # fmt: skip
+KEYS_FOR_VALUES = Mistaken("with the keys in place of the values", {"keys_for_values": True})
 SOFTMAX_OVER_HEADS = tuple(Mistaken("with the softmax over the heads instead of the keys", {"axis": 1, "empty": empty})
                            for empty in EMPTY)  # fmt: skip
 MASK_OF_ONE_HEAD = Mistaken("with the mask of the first head for all heads", {"change_mask": _of_the_first(1)})

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attnviz.config import ModelConfig
@@ -17,6 +18,7 @@ from attnviz.practice.tasks.attention import OF_ALL_HEADS, SPLITS, WRONG_MERGES
 from attnviz.practice.tasks.inputs import FAR, FAR_TOLERANCE, drawn, padding_mask, random_mask
 from attnviz.practice.tasks.kernels import (
     MASK_OF_ONE_HEAD,
+    OVERFLOW,
     SOFTMAX_OVER_HEADS,
     WRONG_CAUSAL_MASKS,
     WRONG_MASKS,
@@ -32,7 +34,8 @@ SIZES = {
 class _Latent(MultiHeadLatentAttention):
     """Our module with the task's interface. The mistaken versions override its attributes and methods."""
 
-    layout, normed, rotation, theta, eps = "half", True, Rope, 10000.0, 1e-6
+    layout, normed, rotation, theta, sign, eps = "half", True, Rope, 10000.0, 1, 1e-6
+    key_first = False  # in kv_a_proj: the RoPE key before the latent
     kernel: Any = None  # in place of `attend`
     before: Any = None  # the mask of T tokens for mask=None
     merge: Any = None  # how the heads' outputs (B, H, T, V) become (B, T, H·V)
@@ -45,9 +48,11 @@ class _Latent(MultiHeadLatentAttention):
             d_model, n_heads, kv_lora_rank=kv_lora_rank, qk_nope_head_dim=qk_nope_head_dim,
             qk_rope_head_dim=qk_rope_head_dim, v_head_dim=v_head_dim,
         )  # fmt: skip
+        if self.key_first:
+            self.kv_a_proj.register_forward_hook(lambda _, given, output: output.roll(-self.rope_dim, -1))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        frequencies = rope_frequencies(self.rope_dim, self.theta)
+        frequencies = self.sign * rope_frequencies(self.rope_dim, self.theta)
         rope = self.rotation(frequencies, self.layout, latent_softmax_factor=self.scale_factor())
         self.kv_a_norm.eps, heads = self.eps, []
         if not self.normed:
@@ -93,6 +98,11 @@ class _RopeOfTheKey(Rope):
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
         return super().__call__(x, start) if x.ndim == 3 else x
+
+
+def _rotated_first(self: Any, x: Tensor) -> Tensor:
+    """Return the queries (B, H, T, N + P), the first P dimensions of each head taken for the rotated ones."""
+    return MultiHeadLatentAttention._queries(self, x).roll(-self.rope_dim, -1)
 
 
 def _values_first(self: Any, latent: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,11 +192,15 @@ class MultiHeadLatentAttention(nn.Module):
         Mistaken("without RMSNorm of the latent", {"normed": False}),
         Mistaken("with eps = 1e-5 in kv_a_norm instead of 1e-6", {"eps": 1e-5}),
         Mistaken("without eps in kv_a_norm", {"eps": 0.0}),
+        Mistaken("with nn.RMSNorm's default eps (1.2e-7) instead of 1e-6", {"eps": torch.finfo().eps}),
         Mistaken("with RoPE in the interleaved layout", {"layout": "interleaved"}, "rope_in_the_other_layout"),
         Mistaken("without RoPE", {"rotates": lambda self: None}),
         Mistaken("without RoPE on the shared key: only q is rotated", {"rotation": _RopeOfQueries}),
         Mistaken("without RoPE on q: only the shared key is rotated", {"rotation": _RopeOfTheKey}),
+        Mistaken("with each pair rotated in the opposite direction", {"sign": -1}),
         Mistaken("with theta = 500,000 instead of 10,000", {"theta": 500_000.0}),
+        Mistaken("with the rotated dimensions first in each head of q_proj", {"_queries": _rotated_first}),
+        Mistaken("with the RoPE key before the latent in kv_a_proj", {"key_first": True}),
         Mistaken("with the value before the key in each head of kv_b_proj", {"_expand": _values_first}),
         Mistaken("with the keys of all heads before the values of all heads in kv_b_proj",
                  {"_expand": _all_keys_first}),
@@ -194,6 +208,7 @@ class MultiHeadLatentAttention(nn.Module):
         *(Mistaken(f"{explanation}: only in kv_b_proj", {"_expand": _split_wrongly(split)["_expand"]})
           for explanation, split in SPLITS),
         *WRONG_MERGES, *WRONG_SCORES, *WRONG_MASKS, *SOFTMAX_OVER_HEADS, MASK_OF_ONE_HEAD, *WRONG_CAUSAL_MASKS,
+        *OVERFLOW,
     ),
     ModelConfig(
         1, 29, 3, attention="mla", vocab_size=2, kv_lora_rank=13, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=7

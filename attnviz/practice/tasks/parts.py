@@ -24,12 +24,13 @@ def _rope(
     theta_used: bool = True,
     turned: Callable[[Tensor], Tensor] | None = None,
     spread: Callable[[Tensor], Tensor] | None = None,
+    joined: Callable[[Tensor], Tensor] = lambda rotated: rotated,
 ) -> dict[str, Any]:
     """Build RoPE; without options it is right.
 
     exponent: of theta, for pair i of D / 2. position: what is rotated by, of the given positions. sign: of the angles.
     theta_used: False if theta is 10,000 always. turned, spread: x · cos + turned(x) · sin with the angles (T, D / 2)
-    spread over the D dimensions.
+    spread over the D dimensions. joined: the result, of the halves one after another.
     """
 
     def rope(x: Tensor, positions: Tensor, theta: float = 10000.0) -> Tensor:
@@ -38,9 +39,9 @@ def _rope(
         frequencies = base ** exponent(torch.arange(D // 2, dtype=torch.float64), D)  # (D / 2,)
         at = sign * position(positions)
         if not (turned or spread):
-            return apply_rope(x, at, frequencies, layout)
+            return joined(apply_rope(x, at, frequencies, layout))
         angles = (spread or _twice)((at[:, None] * frequencies).float())  # (T, D)
-        return x * angles.cos() + (turned or _halves)(x) * angles.sin()
+        return joined(x * angles.cos() + (turned or _halves)(x) * angles.sin())
 
     return {"rope": rope}
 
@@ -94,12 +95,16 @@ def rope(x, positions, theta=10000.0):
                  {"turned": lambda x: _halves(x, 1)}),
         Mistaken("with pairs (i, i + D / 2), but angles in the order 0 0 1 1 …: a mix of both layouts",
                  {"spread": lambda angles: angles.repeat_interleave(2, -1)}),
+        Mistaken("with pairs (i, i + D / 2), but the result in the order of the interleaved layout: a mix of both",
+                 {"joined": lambda rotated: rotated.unflatten(-1, (2, -1)).mT.flatten(-2)}),
+        Mistaken("without a rotation: x is returned unchanged", {"position": torch.zeros_like}),
         Mistaken("with positions that start at 1", {"position": lambda positions: positions + 1}),
         Mistaken("with positions that start at −1", {"position": lambda positions: positions - 1}),
         Mistaken("with positions from 0, ignoring the argument positions",
                  {"position": lambda positions: torch.arange(len(positions))}, "positions_restart"),
         Mistaken("with theta = 10,000, ignoring the argument theta", {"theta_used": False}),
         Mistaken("with the exponent −i / D instead of −2i / D", {"exponent": lambda i, D: -i / D}),
+        Mistaken("with the exponent −4i / D instead of −2i / D", {"exponent": lambda i, D: -4 * i / D}),
         Mistaken("with the frequencies of pairs 1, 2, … instead of 0, 1, …",
                  {"exponent": lambda i, D: -2 * (i + 1) / D}),
         Mistaken("with the exponent −2(i − 1) / D for i = 0, 1, …: the paper counts i from 1",
