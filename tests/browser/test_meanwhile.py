@@ -38,6 +38,17 @@ def a_setting_made_while_another_page_comes_is_in_force_there(page: Page) -> Non
     expect(the_text(page)).to_have_value(EXAMPLES["a list"])
 
 
+def a_text_that_was_not_applied_goes_along_to_the_page_that_is_tapped(page: Page) -> None:
+    """A touchpad's tap leaves the field and clicks within a few milliseconds, as is done here without any between."""
+    turn_to(page, "")
+    the_text(page).fill("Typed, and then a tap.")
+    to_page(page, "Query grouping").evaluate("link => { document.activeElement.blur(); link.click(); }")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Query grouping")
+    expect(page).to_have_url(re.compile("query_groups.*Typed"))
+    settle(page)
+    expect(the_text(page)).to_have_value("Typed, and then a tap.")
+
+
 def a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(page: Page) -> None:
     turn_to(page, "")
     for example in ("a list", "brackets"):
@@ -76,6 +87,7 @@ def a_part_chosen_while_another_text_comes_is_shown(page: Page) -> None:
 
 
 WALK = (
+    a_text_that_was_not_applied_goes_along_to_the_page_that_is_tapped,
     a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time,
     a_setting_made_while_another_page_comes_is_in_force_there,
     a_head_chosen_while_another_text_comes_is_shown_for_that_text,

@@ -1,5 +1,5 @@
 // Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
-// of the page, and marks the scrolled page.
+// of the page, marks the scrolled page, and lets a typed text go along to the next one.
 async function copy(write, status) {
   const text = settled().then(write);
   try {
@@ -73,5 +73,6 @@ export default function ({ data, parentElement }) {
   step.onclick = () => offer(choice, document.attnvizSave.drawings, lessonStep);
   choice.onchange = () => { copy(choice.make.bind(null, choice.value), status); choice.hidden = true; };
   markScrolled(call.signal);
+  sendTypedFirst(call.signal);
   return call.end;
 }
