@@ -171,6 +171,11 @@ class View:
             return s.model_name
         return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
 
+    @property
+    def origin_after_name(self) -> str:
+        """The origin of the weights, to add after the model's name: nothing if the name says it."""
+        return "" if self.settings.opened else f", {self.origin}"
+
     # ---- the selection, within this model and text
 
     @property

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 MAP_HEIGHT, MAX_CELLS, MAX_TICKS = 400, 256, 16
+MOST_NUMBERED = 32  # dimensions with a number on each
+NUMBERED, POINTED = "The number on a dimension is its pair.", "Point at a dimension for its pair."
 MAX_TERMS = 4  # of a sum in a formula: to fit a column, pairs are added up in groups, from fast to slow
 ARITHMETICS = {  # field of ShiftedScores -> name, dash, symbol, colour
     "float32_angles": ("float32 throughout, angles too", "dot", "triangle-up", BROWN),
@@ -331,6 +333,7 @@ def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
     head's first rotated dimension.
     """
     D, places = len(order), np.arange(len(order))
+    numbered = D <= MOST_NUMBERED
     figure = base_figure(height=210, showlegend=False)
     for place, dimension in enumerate(order.tolist()):
         line = {"color": _pair_colour(dimension % n_pairs), "width": 1}
@@ -339,7 +342,7 @@ def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
     for y, pair, name in rows:
         rotated = places < 2 * n_pairs
         figure.add_scatter(
-            x=places, y=np.full(D, y), mode="markers+text" if D <= 32 else "markers",
+            x=places, y=np.full(D, y), mode="markers+text" if numbered else "markers",
             text=[str(p) if t else "" for p, t in zip(pair, rotated, strict=True)],
             marker={"symbol": "square", "size": max(5, min(20, 560 // D)), "opacity": 0.35,
                     "color": [_pair_colour(int(p)) if t else MASKED for p, t in zip(pair, rotated, strict=True)]},
@@ -355,7 +358,7 @@ def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note="The number on a dimension is its pair. A line leads from its place in one layout to its place in the "
+        note=f"{NUMBERED if numbered else POINTED} A line leads from its place in one layout to its place in the "
         "other: one fixed permutation, the same for q and k.",
         alt=f"{title}. Interleaved from half-split: {' '.join(map(str, order))}.",
         table={

@@ -316,6 +316,13 @@ def test_layout_pairs_show_each_dimension_with_its_pair(rotary_dim):
     assert f"{compared.difference:.2f}" in rope_scores.layout_finding(compared)
 
 
+@pytest.mark.parametrize(("head_dim", "said"), [(26, "The number on a dimension"), (34, "Point at a dimension")])
+def test_many_dimensions_have_no_numbers_and_none_are_said(head_dim, said):
+    compared = compare_layouts(random(5, head_dim), random(6, head_dim), rope_frequencies(head_dim).numpy())
+    drawing = rope_scores.layout_pairs(compared.order, head_dim // 2)
+    assert said in drawing.note and {"text" in t.mode for t in drawing.figure.data} == {"number" in said}
+
+
 def test_maps_show_what_is_not_allowed_as_gaps_and_escape_the_tokens():
     allowed, values = np.tri(5, dtype=bool), np.linspace(0, 1, 25).reshape(5, 5)
     drawing = rope_scores.weight_map(values, allowed, LABELS, 0.5, HEAD, "Run as half", "A note.")

@@ -138,6 +138,16 @@ def test_a_part_for_checkpoints_only_offers_one_instead_of_controls(
     assert control is None or control in {e.label for kind in ("button_group", "slider") for e in app.get(kind)}
 
 
+def test_an_opened_model_is_named_once_beside_its_map_and_on_a_mistake(listed):
+    name = listed["qwen3"].name
+    beside = opened(PAGES["heads"], model=str(listed["qwen3"]), tab="models", query="2")
+    found = [m.value for m in beside.markdown if m.value.startswith(f"**{name}**")]
+    assert len(found) == 1 and found[0].count(name) == 1, found
+    run = opened(PAGES["mistakes"], {ANSWERS: {SPECIAL[0]: SKIPPED}}, model=str(listed["qwen3"]), mistake=SPECIAL[0])
+    titles = [m.value for m in run.markdown if m.value.startswith("## On your text")]
+    assert [title.count(name) for title in titles] == [1], titles
+
+
 def test_gpt2_says_why_there_is_no_rope(listed):
     rope = next(page for page in ALL if page.path == "rope")
     assert "no RoPE" in said(opened(rope, model=str(listed["gpt2"])))

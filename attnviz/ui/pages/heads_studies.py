@@ -306,7 +306,8 @@ def two_models(view: View) -> None:
     maps = (view, layer, head, view.query), (other, *heads_by_name[chosen], query)
     for i, (column, (each, at, one, row)) in enumerate(zip(st.columns(2, gap="large"), maps, strict=True)):
         with column:
-            st.markdown(f"**{each.settings.model_name}**: {count(len(each.ids), 'token')}, {each.origin}")
+            name, n_tokens = escaped(each.settings.model_name), count(len(each.ids), "token")
+            st.markdown(f"**{name}**: {n_tokens}{each.origin_after_name}")
             scale, ground = view.settings.colour, st.context.theme.type
             drawing = heads.head_map(each.trace, each.labels, at, one, scale=scale, query=row, ground=ground)
             charts.show(drawing, f"model-{i}")

@@ -274,7 +274,7 @@ def _take_model(model: str) -> None:
 def _run(view: View, symptom: Symptom) -> None:
     n = symptom.n_tokens
     where = f"the first {n} of {len(view.ids)} tokens" if n < len(view.ids) else count(n, "token")
-    st.markdown(f"## On your text: {where}, {escaped(view.settings.model_name)}, {view.origin}")
+    st.markdown(f"## On your text: {where}, {escaped(view.settings.model_name)}{view.origin_after_name}")
     left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
     left.metric(
         symptom.measure, format_number(symptom.number), f"right: {format_number(symptom.expected)}",
