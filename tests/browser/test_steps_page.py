@@ -253,6 +253,9 @@ def test_the_numbers_of_columns_are_whole_and_apart(visit: Callable[..., Page]) 
     for address, title in addresses:  # three digits, the marked one last; those of the vocabulary
         page = visit(address, width=WIDE)
         expect(page.locator(".sw .title")).to_contain_text(title)
+        expect(page.locator(".sw")).to_contain_text(
+            re.compile(r"Drawn: columns \d+ to \d+ of (128|2048)\.")
+        )  # all its rows are
         width, numbers = page.locator(WALK).evaluate(NUMBERED)
         assert len(numbers) > 3 and numbers[-1][1] <= width + 0.5, (address, width, numbers)
         assert all(after[0] - before[1] > 2 for before, after in pairwise(numbers)), (address, numbers)

@@ -296,12 +296,14 @@ const written = (x, truth) => {
 const entry = (view, p, cell) => `${place(view, p, cell)}: ${written(view.d.numbers[p.start + cell[0] * p.size[1] + cell[1]], p.truth)}`;
 
 function point(view, cell) {
-  const shown = shownOf(view), p = view.d.pictures[shown.picture], [n, m] = p.size, [N, M] = p.whole;
+  const shown = shownOf(view), p = view.d.pictures[shown.picture];
   if (cell) {
     view.read.textContent = entry(view, p, cell);
     return;
   }
-  const part = n < N || m < M ? ` Rows ${p.first[0]} to ${p.first[0] + n - 1} of ${N}, columns ${p.first[1]} to ${p.first[1] + m - 1} of ${M} are drawn.` : "";
+  const range = (axis, name) => (p.size[axis] < p.whole[axis] ? [`${name} ${p.first[axis]} to ${p.first[axis] + p.size[axis] - 1} of ${p.whole[axis]}`] : []);
+  const ranges = [...range(0, "rows"), ...range(1, "columns")].join(", "); // of what is drawn in part
+  const part = ranges && ` Drawn: ${ranges}.`;
   const colour = p.truth ? "Coloured: true; grey: false." : p.signed ? `Colour: ${p.hue < 0 ? "brown below zero, blue-green above" : "grey below zero, the KV head's hue above"}, up to ±${written(p.top)}.`
     : p.top ? `Colour: from 0 to ${written(p.top)}.` : "Every unmasked entry is 0.";
   const masked = p.masked ? " Grey: −∞, masked." : "";
