@@ -7,7 +7,7 @@ from attnviz.analysis.search import Found
 from attnviz.analysis.words import Words
 from attnviz.compute import examples, heads, models
 from attnviz.compute.view import View
-from attnviz.figures.head_captions import HOW_IT_IS_FOUND, none_stands_out, shown_by_position
+from attnviz.figures.head_captions import HOW_IT_IS_FOUND, none_stands_out, on_merged_map, shown_by_position
 from attnviz.layerwise import LayerwiseTrace
 from attnviz.session.settings import Settings
 
@@ -51,7 +51,19 @@ def sentence(view: View, found: Found | None) -> str:
     n_heads = len(view.heads)
     if found is None or not found.share.stands_out:
         return none_stands_out(found, n_heads)
-    return shown_by_position(found, view.labels, standing_out.relation(found, words_of(view)), n_heads)
+    said = shown_by_position(found, view.labels, standing_out.relation(found, words_of(view)), n_heads)
+    return said + _as_drawn(view, found)
+
+
+def _as_drawn(view: View, found: Found) -> str:
+    """Return what the cell is on the merged map, if that is drawn and merges its query or its key; or ""."""
+    if not (merged := view.merged):
+        return ""
+    query, key = merged.at(found.query), merged.at(found.key)
+    if all(merged.spans[i].stop - merged.spans[i].start == 1 for i in (query, key)):
+        return ""
+    weight = float(merged.weights[found.layer, found.head][query, key])
+    return on_merged_map(weight, merged.labels[query], merged.labels[key])
 
 
 def how(view: View) -> str | None:

@@ -339,6 +339,11 @@ def shown_by_position(found: Found, labels: Sequence[str], relation: str, n_head
     )
 
 
+def on_merged_map(weight: float, query: str, key: str) -> str:
+    """Say what the cell that stands out is on the map that is drawn, between characters of several tokens."""
+    return f" On the merged map, {quoted(query)} gives {printed(weight)} of its weight to {quoted(key)}."
+
+
 def none_stands_out(found: Found | None, n_heads: int) -> str:
     """State that no cell stands out, in markdown. found: the one that comes closest; None if none was eligible."""
     heads = count(n_heads, "head")

@@ -185,3 +185,19 @@ def test_a_link_carries_what_was_chosen_even_where_it_is_the_default():
     only_query = View(Settings.from_link({"text": TEXTS["own"], "selection": "auto", "query": "9"})[0])
     assert only_query.query == 9 and only_query.layer_and_head == view_of(TEXTS["own"]).layer_and_head
     assert View(Settings(text=DEFAULT_TEXT)).layer_and_head == FIRST_HEAD
+
+
+def test_the_sentence_says_the_cell_of_the_merged_map_too():
+    """By hand: the keys of a character summed, its queries averaged."""
+    text = "注意力機制讓每個詞元查詢其他詞元。昨天下午我在咖啡館，外面下著大雨。"
+    view, plain = view_of(text, merged=True), view_of(text)
+    found = look_here.found_in(view)
+    assert look_here.sentence(view, found).startswith(look_here.sentence(plain, found))
+    spans = {k: span for span in view.spans for k in range(span.start, span.stop)}
+    query, key = spans[found.query], spans[found.key]
+    assert key.stop - key.start == query.stop - query.start == 3
+    cell = view.trace.weights[found.layer, found.head, query.start : query.stop, key.start : key.stop]
+    said = re.search(
+        r" On the merged map, “(.)” gives ([\d.]+) of its weight to “(.)”\.$", look_here.sentence(view, found)
+    )
+    assert said.groups() == (query.text, f"{cell.sum(-1).mean():.4f}", key.text)
