@@ -150,8 +150,9 @@ def _filled(op: Operation, x: Any) -> str:
 
 
 def _linear(op: Operation) -> str:
-    bias = " and adds the bias" if isinstance(_given(op, "bias", 2), Value) else ""
-    return f"multiplies each row by every row of the weight and adds up{bias} (torch.nn.functional.linear)"
+    bias = isinstance(_given(op, "bias", 2), Value)
+    summed = ", sums the products and adds the bias" if bias else " and adds up"
+    return f"multiplies each row by every row of the weight{summed} (torch.nn.functional.linear)"
 
 
 def _einsum(op: Operation) -> str:

@@ -198,7 +198,9 @@ def test_each_clause_is_what_the_operation_did(recorded):
     assert CLAIMS.keys() - seen.keys() <= {"zeros", "triu", "sum"}
     assert {"tril sets the entries above the diagonal to false"} < seen["tril"]  # and with an offset
     assert all("tanh" in text for text in seen["gelu"])
-    assert any("adds the bias" in text for text in seen["linear"]) and any("bias" not in t for t in seen["linear"])
+    assert any(", sums the products and adds the bias (" in text for text in seen["linear"]) and any(
+        "bias" not in t for t in seen["linear"]
+    )
     assert any("each column" in text for text in seen["softmax"])  # a mistake: over the queries
 
 

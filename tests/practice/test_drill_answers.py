@@ -82,6 +82,16 @@ def test_a_binary_unit_after_the_number_of_decimal_ones_is_converted():
     assert NumberAnswer(131_072, "B").grade("131072 KiB").explanation == "131,072 B is 128 KiB."
 
 
+def test_a_count_in_thousands_of_1024_is_asked_about():
+    answer = NumberAnswer(32_768, "tokens", 0.01)
+    assert not answer.grade("32k").read and "not of 1,024" in answer.grade("32k").explanation
+    assert answer.grade("32.8k").right and answer.grade("33k tokens").right and not answer.grade("31k").right
+    exact = NumberAnswer(884_736, "", 0.002)
+    assert all(exact.grade(text).right for text in ("0.88M", "0.885 million", "0.88 million", "885k"))
+    assert not exact.grade("0.89M").right and not exact.grade("0.9M").right
+    assert answer.grade("31k").read and NumberAnswer(1.41e9, "", 0.005).grade("1.41B").right
+
+
 @pytest.mark.parametrize(
     ("written", "hint"),
     [
@@ -131,11 +141,15 @@ READ = {
     "42 tokens": (42, "tokens"), "42 tok/s": (42, "tokens/s"), "42 tokens per second": (42, "tokens/s"),
     "180°": (math.pi, "rad"), "180 degrees": (math.pi, "rad"), "pi": (math.pi, "rad"), "π rad": (math.pi, "rad"),
     "1.536 million": (1_536_000, ""), "1.536 million parameters": (1_536_000, ""), "1.536e6": (1_536_000, ""),
+    "1.536M": (1_536_000, ""), "1.536 M": (1_536_000, ""), "1536k": (1_536_000, ""), "1,536K": (1_536_000, ""),
+    "1.536M parameters": (1_536_000, ""), "1.536M tokens": (1_536_000, "tokens"), "0.001536B": (1_536_000, ""),
+    "1.536 MB": ("“MB” is not the unit", ""), "1536000 B": ("“B” is not the unit", ""),
+    "1.5 k": ("k can be kB", "GiB"),
     "42 GB": ("“GB” is not the unit of the answer: give it in ms", "ms"), "5–6": ("can be a range", ""),
     "1,0485,76": ("not one number", ""), "1.2.3": ("not one number", ""), "0x40": ("two meanings", ""),
     "1/2π": ("two meanings", ""), 
     "e^2π": ("two meanings", ""), "exp(1,5)": ("two meanings. Type 1.5", ""), "2, 3": ("Type one number", ""),
-    "2(3+4)": ("· or * between factors", ""), "2*3 = 7": ("“2*3” is 6, not 7", ""), "1.5M": ("Write 151M as 151e6", ""),
+    "2(3+4)": ("· or * between factors", ""), "2*3 = 7": ("“2*3” is 6, not 7", ""),
     "3!": ("is not a number", ""), "minus 8": ("is not a number", ""), "half": ("is not read", ""),
     "≤ 8": ("not a", ""),
 }  # fmt: skip

@@ -140,6 +140,7 @@ def test_one_option_has_the_distance_of_the_question_and_each_reason_its_own():
             if why:
                 a, b, c, told = numbers("distance is # - # = #, not #", why)
                 assert (a - b, told) == (c, m - n) and c == distance
+                assert "-" not in why  # a minus sign, not a hyphen
 
 
 def test_one_line_raises_and_one_line_is_wrong():

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from attnviz.equations import Expression, number_text
 from attnviz.practice.drills.evaluate import evaluate
-from attnviz.practice.drills.reading import MAX_CHARS, Unreadable, bare, readings, separated, without_noun
+from attnviz.practice.drills.reading import MAX_CHARS, Unreadable, bare, readings, separated, without_noun, written_out
 from attnviz.practice.drills.units import BINARY, BYTES, family_of, split
 
 
@@ -59,11 +59,15 @@ class NumberAnswer:
     def grade(self, given: str) -> Grade:
         """Grade a number as typed. One with two meanings is asked about if the second one is right or known."""
         try:
-            number, typed = split(_last_side(bare(given)), self.unit)
+            side = _last_side(bare(given))
+            count = side if family_of(self.unit) else written_out(side)
+            number, typed = split(count, self.unit)
             texts = readings(without_noun(number))
             first, *others = [self._graded(text, typed) for text in texts]
         except Unreadable as error:
             return Grade(False, str(error), read=False)
+        if not first.right and count != side and self._graded(written_out(side, 1024), "").right:
+            return Grade(False, f"“{side}” counts thousands of 1,000 here, not of 1,024. Type all digits.", read=False)
         if first.right or not any(other.right or (other.explanation and not first.explanation) for other in others):
             return first
         written = separated(number)
@@ -94,8 +98,10 @@ class NumberAnswer:
 
     def _half_a_digit(self, number: str, factor: float) -> float:
         """Return half of the last typed digit, of two decimals or more; 0 for other numbers, or without a tolerance."""
-        decimals = re.fullmatch(r"\s*[-+]?\d*\.(\d{2,9})\s*", number)
-        return 0.50000001 * factor * 10.0 ** -len(decimals[1]) if self.tolerance and decimals else 0.0
+        found = re.fullmatch(r"\s*[-+]?\d*\.(\d{2,9})\s*(?:\*(1e\d+|10+))?", number)
+        if not (self.tolerance and found):
+            return 0.0
+        return 0.50000001 * factor * float(found[2] or 1) * 10.0 ** -len(found[1])
 
     def _meant_binary(self, value: float, typed: str) -> str:
         """Say so if the number is right with kB, MB, … read as 1,024 B, …"""

@@ -28,11 +28,13 @@ _BEFORE = re.compile(
     r"|is\b|about\b|approx(?:imately|\.)?|around\b|roughly\b|circa\b|ca\.|[≈≃≅∼~=:])\s*"
 )
 _AFTER = re.compile(
-    r"(?i)(?<=[\d).]) ?(?:(?:kv|query|attention) )?(?:heads?|keys?|quer(?:y|ies)|tokens?|layers?|param(?:eter)?s?"
+    r"(?i)(?<=[\d).kMGTB]) ?(?:(?:kv|query|attention) )?(?:heads?|keys?|quer(?:y|ies)|tokens?|layers?|param(?:eter)?s?"
     r"|numbers?|entries|scores?|weights?|cells?|blocks?|slots?|sequences?|positions?|dimensions?|dims?|pairs?"
     r"|frequenc(?:y|ies)|times)$"
 )
 _POWERS = {"thousand": "1e3", "million": "1e6", "billion": "1e9", "trillion": "1e12"}
+_SUFFIXED = re.compile(r"^(?:([-+]?\d[\d.,]*) ?([kKMGT])|([-+]?\d{1,3}(?:[.,]\d+)?) ?(B))$")
+_THOUSANDS = {"K": 1, "M": 2, "G": 3, "B": 3, "T": 4}
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ '_]\d{3})+(?!\d)")
 _SEPARATED = re.compile(r"\d+(?:[.,]\d+)+")
 
@@ -71,6 +73,18 @@ def without_noun(text: str) -> str:
     """Remove what is counted: "42 keys"; write out 151 million."""
     text = re.sub(r"(?i)(?<=[\d)]) ?(thousand|million|billion|trillion)\b", lambda m: f"*{_POWERS[m[1].lower()]}", text)
     return _AFTER.sub("", text)
+
+
+def written_out(text: str, thousand: int = 1000) -> str:
+    """Write out the suffix of a count, as in 151M, 1.41B or 32k tokens. thousand: 1024 for its other meaning.
+
+    A number of four digits or more before B is in bytes.
+    """
+    found = _SUFFIXED.match(_AFTER.sub("", text))
+    if not found:
+        return text
+    number, suffix = (each for each in found.groups() if each)
+    return f"{number}*{thousand ** _THOUSANDS[suffix.upper()]}"
 
 
 def readings(text: str) -> list[str]:

@@ -137,7 +137,9 @@ def same_score(rng: random.Random) -> Question:
     def described(pair: tuple[int, int]) -> str:
         return f"q at {pair[0]}, k at {pair[1]}"
 
-    wrong = [(described((a, b)), f"The distance is {a} − {b} = {a - b}, not {m - n}.") for a, b in pairs[1:]]
+    wrong = [
+        (described((a, b)), f"The distance is {a} − {b} = {number_text(a - b)}, not {m - n}.") for a, b in pairs[1:]
+    ]
     return Question(
         f"RoPE rotates a query at position {m} and a key at position {n}. At which positions do the same two vectors "
         "give the same score?",
