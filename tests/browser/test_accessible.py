@@ -135,7 +135,7 @@ def picture_round(page: Page, box: dict) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
 
 
-def stops(page: Page, kinds: set[str], most: int = 70) -> list[str]:
+def stops(page: Page, kinds: set[str], most: int = 90) -> list[str]:
     """Return the tab stops to the end of the page. The focus is seen on each that is the first of its kind."""
     found = []
     for _ in range(most):

@@ -43,4 +43,4 @@ def test_a_key_that_is_masked_is_said_to_have_no_weight():
 
 def test_what_each_head_does_is_said_of_the_selected_one():
     there = titles(opened(tab="does", layer="2", head="5"))
-    assert "## Layer 2, head 5: " in there and re.search("of 32 heads: .* on the first token", there)
+    assert "## Layer 2, head 5: " in there and re.search("of 32 heads put .* on the first token", there)
