@@ -331,10 +331,10 @@ window.listening = () => window.listeners.filter(([, signal]) => !signal.aborted
 const plain = window.Blob;
 window.Blob = class extends plain {
   constructor(parts, options) {
-    const said = String(parts?.[0]), ours = "export default draw;"; // of the line that imports a component's script
-    super(said.includes(ours) ? [said.replace(ours, "") + `
-      export default function kept(given) {
-        const end = draw(given);
+    const said = String(parts?.[0]), ours = "export default async (component) =>"; // of the line that imports a script
+    super(said.includes(ours) ? [said.replace(ours, "const draw = async (component) =>") + `
+      export default async function kept(given) {
+        const end = await draw(given);
         window.calls.set(given.parentElement, { again: () => kept(given), end });
         return end;
       }`] : parts, options);
@@ -345,11 +345,18 @@ window.Blob = class extends plain {
 
 # A component's script is fetched when it is first drawn: waits until some are, and no other one for 0.4 s.
 ALL_DRAWN = """(async () => {
-  for (let n = 0; !n || n !== mounted().length;) {
+  for (let n = 0, since = performance.now(); !n || n !== mounted().length;) {
+    if (performance.now() - since > 60_000) throw Error("no component was drawn");
     n = mounted().length;
     await new Promise((later) => setTimeout(later, 400));
   }
 })()"""
+
+
+AGAIN = """Promise.all(mounted().map(async ({ again, end }) => {
+  await again();
+  end?.();
+}))"""
 
 
 def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(tab: Callable[..., Page], server: Server) -> None:
@@ -364,7 +371,7 @@ def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(tab: Callable
         settle(page)
         before = page.evaluate("listening()")
         assert before, address
-        page.evaluate("mounted().map(({ again, end }) => [again(), end]).forEach(([, end]) => end?.())")
+        page.evaluate(AGAIN)
         assert page.evaluate("listening()") == before, address
         page.evaluate("mounted().forEach(({ end }) => end?.())")
         assert page.evaluate("listening()") == [], address
