@@ -175,7 +175,7 @@ def test_a_map_of_some_of_the_heads_says_so():
     losses[0] = [2.0, 2.0, 2.25, 1.5, 2.0]
     drawing = effect_map(losses, 2.0, "zero", 0, 0)
     assert drawing.title == "After 5 of 15 heads: ablating L0 H2 raises the loss most: 2.000 → 2.250"
-    assert "(1 head of 5)" in drawing.note and "−0.500 to +0.250" in drawing.alt
+    assert "(1 of 5 heads)" in drawing.note and "−0.500 to +0.250" in drawing.alt
     assert drawing.figure.data[0].zmax == 0.5
 
 
@@ -186,7 +186,7 @@ def test_the_map_draws_every_change_and_names_the_head_that_matters_most():
     np.testing.assert_allclose(drawing.figure.data[0].z, losses - 2)
     assert (drawing.figure.data[0].zmin, drawing.figure.data[0].zmax) == (-0.75, 0.75)
     assert drawing.title == "Ablating L1 H4 raises the loss most: 2.000 → 2.750"
-    assert "(1 head of 15)" in drawing.note and "−0.500 to +0.750" in drawing.alt
+    assert "(1 of 15 heads)" in drawing.note and "−0.500 to +0.750" in drawing.alt
     assert drawing.table["change"][9] == 0.75
     assert (
         effect_map(losses, 3.0, "mean", 0, 0).title == "No ablation raises the loss; nearest: L1 H4, loss 3.000 → 2.750"
