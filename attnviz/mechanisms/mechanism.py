@@ -175,18 +175,6 @@ class Windowed(Mixer):
         """Largest number of tokens cached; None without a window."""
         return None if self.window is None else self.window + self.n_sinks
 
-    def bands(self) -> str:
-        """Describe the bands of a layer in a drawing of its cache, in which each column is a token."""
-        raise NotImplementedError
-
-    def counted_when_decoding(self, n_layers: int) -> str:
-        """Describe how a decode step's scores and weighted sums are counted, in n_layers layers."""
-        raise NotImplementedError
-
-    def flops_note(self, n_layers: int) -> str:
-        """Return the one sentence without which these FLOPs would be misread."""
-        raise NotImplementedError
-
     def keys(self, S: Value) -> Expression:
         if self.window is None:
             return S
