@@ -20,7 +20,6 @@ from attnviz.characters import (
     unfinished,
     whole,
 )  # fmt: skip
-from tests.together import together
 
 FAMILY, FLAG = "👩‍👩‍👧‍👦", "🇩🇪"
 
@@ -29,7 +28,7 @@ def single_bytes(text: str) -> list[bytes]:
     return [bytes([b]) for b in text.encode()]
 
 
-@together(
+@pytest.mark.parametrize(
     "text, expected",
     [
         ("", []), ("abc", list("abc")), ("e\u0301a", ["e\u0301", "a"]), (FAMILY + FLAG, [FAMILY, FLAG]),
@@ -92,7 +91,7 @@ def test_what_a_writer_has_is_the_last_span_of_the_text_so_far(pieces, first):
     assert growing(pieces, first) == [spans(pieces[:n])[-1] for n in range(first + 1, len(pieces) + 1)]
 
 
-@together(
+@pytest.mark.parametrize(
     "text, shown",
     [
         (f"a {FAMILY}\n", f"a {FAMILY}\n"), ("❤\ufe0f", "❤\ufe0f"), ("\u200d", "U+200D"), ("a\u202eb", "aU+202Eb"), 
@@ -132,7 +131,7 @@ def test_only_the_end_of_a_text_is_unfinished():
     assert unfinished(b"\xba") == b"" and unfinished(b"\xe5a") == b""
 
 
-@together(
+@pytest.mark.parametrize(
     "data", [b"\xe5", b"\xe5\xba", b"\xe2", b"\xf0", b"\xf0\x9f\x91", b"\xc3", b"\xd9", b"\xe3", b"\xef", b"\xd0"]
 )
 def test_examples_are_visible_characters_that_begin_with_these_bytes(data):

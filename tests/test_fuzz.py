@@ -38,7 +38,6 @@ from attnviz.session.settings import (
 )  # fmt: skip
 from attnviz.text import Tokenizer
 from attnviz.trace import trace_bytes
-from tests.together import together
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +89,7 @@ def test_any_link_gives_settings_in_range_and_sentences(link):
     assert_in_range_and_sentences(link)
 
 
-@together("word", HOSTILE)
+@pytest.mark.parametrize("word", HOSTILE)
 def test_a_hostile_word_for_every_setting_gives_settings_in_range_and_sentences(word):
     assert_in_range_and_sentences(dict.fromkeys(KINDS, word))
 

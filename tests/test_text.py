@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from attnviz.characters import printable
 from attnviz.text import Tokenizer, marks
-from tests.together import together
 
 TOKENIZER = Tokenizer()
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}  # controls, formats, surrogates, unassigned, blanks
@@ -34,7 +33,7 @@ def assert_comes_back_with_labels(text: str) -> None:
     assert len(labels) == len(ids) and [label for label in labels if hides(label)] == []
 
 
-@together("text", TEXTS)
+@pytest.mark.parametrize("text", TEXTS)
 def test_hard_texts_come_back_with_a_visible_label_a_token(text):
     assert_comes_back_with_labels(text)
 
@@ -89,7 +88,7 @@ def test_equal_words_have_equal_labels():
     assert labels == ["the"] + ["·the"] * 1000
 
 
-@together(
+@pytest.mark.parametrize(
     "text, shown",
     [
         (" the", "·the"), ("\n\t\r", "⏎⇥␍"), ("\x00\x1b", "␀␛"), ("\x7f", "U+007F"), ("\u200b", "U+200B"),

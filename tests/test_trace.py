@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.trace import allowed_of, cross_weights, layer_weights, predict, trace, trace_bytes, weights_of
-from tests.together import together
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {
@@ -85,7 +84,7 @@ def test_each_field_that_can_run_is_among_the_options():
     assert not left_out, f"add to OPTIONS another value than the default of {left_out}"
 
 
-@together("option", OPTIONS)
+@pytest.mark.parametrize("option", OPTIONS)
 def test_the_softmax_of_the_masked_scores_is_the_weights(option):
     """For each way to run: the scores are computed again, with the recorded q, k and scale."""
     model = Transformer.random(replace(CONFIGS["gqa"], **option), seed=3)

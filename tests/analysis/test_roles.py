@@ -26,7 +26,6 @@ from attnviz.analysis.roles import (
 )
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.trace import allowed_of, weights_of
-from tests.together import together
 
 FOLDER = Path(__file__).parents[2] / "attnviz" / "checkpoints"
 PERIOD = 19
@@ -94,8 +93,8 @@ def test_a_head_spread_over_the_neighbourhood_is_local():
     assert role(uniform(windowed(LOCAL))) == "local"
 
 
-@together("share", [0.25, 0.5, 0.9])
-@together("column", [2, 5, 11])
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("column", [2, 5, 11])
 def test_one_dark_column_that_is_not_the_first_is_no_role_but_is_found_on_a_text(share, column):
     weights = uniform() * (1 - share)
     weights[:, column] += share
@@ -123,8 +122,8 @@ def test_what_the_window_masks_is_not_scored():
     assert role(uniform(windowed(1)), windowed(1)) == NO_ROLE
 
 
-@together("seed", range(5))
-@together("window", [4, 7, T])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("window", [4, 7, T])
 def test_a_random_softmax_has_no_clear_role(seed, window):
     assert role(softmax(1.0, windowed(window), seed), windowed(window)) == NO_ROLE
 
@@ -170,7 +169,7 @@ def by_hand(weights, allowed, tokens, name):
     return found
 
 
-@together("seed", range(60))
+@pytest.mark.parametrize("seed", range(60))
 def test_scores_are_those_of_a_loop_over_queries_and_keys(seed):
     weights, allowed, tokens = invented(seed)
     found = scored(weights, allowed, tokens)
@@ -198,7 +197,7 @@ def test_scores_are_those_of_a_loop_over_queries_and_keys(seed):
         assert found.distance == pytest.approx(np.mean(apart), rel=1e-4, abs=1e-5)
 
 
-@together("seed", range(60))
+@pytest.mark.parametrize("seed", range(60))
 def test_a_role_claims_only_what_its_score_says(seed):
     weights, allowed, tokens = invented(seed)
     found = scored(weights, allowed, tokens)
@@ -213,7 +212,7 @@ def test_a_role_claims_only_what_its_score_says(seed):
         assert given.name in NAMED or not any(found.shares[n].stands_out for n in NAMED if n in found.shares)
 
 
-@together("seed", range(60))
+@pytest.mark.parametrize("seed", range(60))
 def test_the_largest_column_is_the_one_a_loop_finds(seed):
     weights, allowed, tokens = invented(seed)
     choosing = [i for i in range(len(tokens)) if allowed[i].sum() > 1]

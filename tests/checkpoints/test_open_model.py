@@ -32,7 +32,6 @@ from attnviz.modules import Recording
 from attnviz.trace import trace
 from tests.checkpoints.tokenizers import byte_level
 from tests.oracles import agree
-from tests.together import together
 
 T, C, H, K, L, F, VOCAB = 13, 42, 6, 3, 3, 23, 307
 USUAL = dict(
@@ -172,7 +171,7 @@ def unchanged(tmp_path_factory, tokenizer_file) -> dict[str, tuple[Path, nn.Modu
     return {name: (folder, saved(name, folder, tokenizer_file)) for name, folder in folders.items()}
 
 
-@together("change", WRITTEN)
+@pytest.mark.parametrize("change", WRITTEN)
 def test_a_configuration_written_by_hand_is_read_as_by_transformers(change, unchanged, tmp_path_factory):
     name, fields = WRITTEN[change]
     folder, (source, original) = tmp_path_factory.mktemp("written"), unchanged[name]

@@ -11,7 +11,6 @@ from attnviz.compute.beyond_training import beyond_training, model_card, split_c
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import MODELS, Settings
-from tests.together import together
 from tests.ui.test_pages import TRACED, opened, sentences
 
 TRAINED = shipped_config("gqa-4")
@@ -33,7 +32,7 @@ def test_as_trained_there_is_nothing_to_say(model):
     assert beyond_training(trained, models.config_of(settings), settings.text, trained.max_context) == []
 
 
-@together(
+@pytest.mark.parametrize(
     "how, expected",
     [
         ({"n_tokens": 257}, [257, 256]),
@@ -57,7 +56,7 @@ WINDOWED = replace(TRAINED, sliding_window=6)  # as Mistral
 ALTERNATING = replace(WINDOWED, full_layers=(1, 3))  # as Gemma 2
 
 
-@together(
+@pytest.mark.parametrize(
     "trained, n_tokens, changes, expected",
     [
         (WINDOWED, 11, {"sliding_window": 3}, "a window of 3 tokens; training had a window of 6 tokens."),
@@ -143,7 +142,7 @@ def test_every_way_of_running_that_a_setting_changes_is_looked_at() -> None:
     assert changed == {"position", "rope_theta", "causal", "sliding_window", "n_sinks"}
 
 
-@together(
+@pytest.mark.parametrize(
     "text, said",
     [
         ("床前明月光，疑是地上霜。", "12 of 12 characters are several tokens each"),

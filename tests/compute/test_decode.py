@@ -28,7 +28,6 @@ from attnviz.session.pages import PAGES
 from attnviz.session.settings import DEFAULT_TEXT, Settings
 from attnviz.trace import trace
 from attnviz.ui.components.decode_player import Place, Text, pack
-from tests.together import together
 
 TEXT = "The old man found a red ball. The old man"
 MODELS = ("gqa-4", "mla")
@@ -295,8 +294,8 @@ def test_what_decode_writes_at_first_does_not_repeat(model: str) -> None:
     assert single_text(compute.written_of(v, 64).steps[: compute.AHEAD]) == ""  # most steps have a choice
 
 
-@together("model", SHIPPED)
-@together("text", (DEFAULT_TEXT, "a a a a a a a a a a a a", "床前明月光，疑是地上霜。床前明月光，"))
+@pytest.mark.parametrize("model", SHIPPED)
+@pytest.mark.parametrize("text", (DEFAULT_TEXT, "a a a a a a a a a a a a", "床前明月光，疑是地上霜。床前明月光，"))
 def test_texts_that_share_blocks_differ(model: str, text: str) -> None:
     """On a text that the model repeats, equal ones were shown as different texts."""
     found = compute.shared(view(text=text, model=model, n_texts=3))

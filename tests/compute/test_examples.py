@@ -12,7 +12,6 @@ from attnviz.compute.heads import roles_of
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES, LOOK_FOR
 from attnviz.session.settings import FIRST_HEAD, NOBODY_CHOSE, Settings
-from tests.together import together
 
 MODELS = ("mha", "mla", "own")
 TRAINED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
@@ -23,8 +22,8 @@ def picked(name, model="gqa-4", **fields):
     return View(Settings(model=model, text=EXAMPLES[name], **NOBODY_CHOSE, **fields), padded=True)
 
 
-@together("model", ("gqa-4", "mla"))
-@together("name", EXAMPLES)
+@pytest.mark.parametrize("model", ("gqa-4", "mla"))
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_the_sentence_says_the_weight_of_the_cell_that_the_example_selects(model, name):
     view = picked(name, model)
     found = examples.found_in(view)
@@ -77,8 +76,8 @@ def test_no_head_of_an_untrained_model_stands_out(name):
     assert picked(name, "own").layer_and_head == FIRST_HEAD
 
 
-@together("model", TRAINED)
-@together("name", [name for name, look_for in LOOK_FOR.items() if look_for in NAMED])
+@pytest.mark.parametrize("model", TRAINED)
+@pytest.mark.parametrize("name", [name for name, look_for in LOOK_FOR.items() if look_for in NAMED])
 def test_the_head_of_an_example_has_this_role_on_random_tokens_too(model, name):
     layer, head = picked(name, model).layer_and_head
     assert roles_of(Settings(model=model))[layer][head].name == LOOK_FOR[name]

@@ -12,7 +12,6 @@ from attnviz.compute.view import View
 from attnviz.layerwise import LayerwiseTrace
 from attnviz.session.settings import DEFAULT_TEXT, FIRST_HEAD, NOBODY_CHOSE, Settings
 from attnviz.trace import trace
-from tests.together import together
 
 TEXTS = {
     "own": "My cat chased the dog around the kitchen until the dog was tired, so my cat slept on the sofa.",
@@ -51,8 +50,8 @@ def by_hand(view: View) -> list[tuple[float, float, tuple[int, int, int, int]]]:
     return cells
 
 
-@together("model", MODELS)
-@together("name", TEXTS)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", TEXTS)
 def test_the_cell_that_stands_out_is_that_of_a_count_by_hand(model, name):
     view = view_of(TEXTS[name], model)
     found, words = look_here.found_in(view), look_here.words_of(view)
@@ -71,8 +70,8 @@ def test_the_cell_that_stands_out_is_that_of_a_count_by_hand(model, name):
     assert (*view.layer_and_head, view.query, view.key) == at
 
 
-@together("model", MODELS)
-@together("name", TEXTS)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", TEXTS)
 def test_query_and_key_are_text_and_not_punctuation(model, name):
     view = view_of(TEXTS[name], model)
     for at in (view.query, view.key):
@@ -83,8 +82,8 @@ def test_query_and_key_are_text_and_not_punctuation(model, name):
     assert not re.search(r" ([12])/3$| [123]/4$| 1/2$", view.labels[view.query])  # the character is complete
 
 
-@together("model", (*MODELS, "own"))
-@together("text", FEW)
+@pytest.mark.parametrize("model", (*MODELS, "own"))
+@pytest.mark.parametrize("text", FEW)
 def test_where_nothing_stands_out_the_page_says_so_and_selects_the_last_word(model, text):
     view = view_of(text, model)
     found = look_here.found_in(view)

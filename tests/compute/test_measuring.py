@@ -20,18 +20,17 @@ from attnviz.cost import bits_with_scales, comparison, count_parameters, kv_cach
 from attnviz.experiments.measurement import Timing
 from attnviz.facts import facts_of
 from attnviz.session.settings import PRESETS, Settings
-from tests.together import together
 
 SMALL = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
 
 
-@together("id", PRESETS)
+@pytest.mark.parametrize("id", PRESETS)
 def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
     pasted, description = compute_cost.pasted_model(facts_of(id))
     assert description is None and replace(pasted, id=id) == load_presets()[id]
 
 
-@together(
+@pytest.mark.parametrize(
     "pasted, words",
     [
         ("{", ["Invalid JSON"]),

@@ -18,7 +18,6 @@ from attnviz.modules import Transformer
 from attnviz.modules.rope_scaling import scaled_rope_frequencies
 from attnviz.session.settings import OWN_THETA, Settings
 from attnviz.trace import predict
-from tests.together import together
 
 IDS = tuple(range(11, 11 + 29))
 
@@ -108,7 +107,7 @@ def test_published_parameters_are_read_without_their_base_and_phi3s_longrope_wit
     assert problem is None and (methods[rope.PASTED].rope_type, methods[rope.PASTED].factor) == ("longrope", 3)
 
 
-@together(
+@pytest.mark.parametrize(
     "pasted, method",
     [
         ('{"type": "yarn", "factor": 4, "original_max_position_embeddings": 4096, "finetuned": true}', "yarn"),

@@ -31,7 +31,6 @@ from attnviz.cost import (
 )
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.modules import Transformer
-from tests.together import together
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=7, d_ff=41, vocab_size=101)
 MLA = ModelConfig(
@@ -134,7 +133,7 @@ def test_block_scales_are_counted_for_every_begun_block():
     assert kv_cache_bytes(even, 3, bits=8, block_size=32) == kv_cache_bytes(even, 3, bits=8.5)
 
 
-@together(
+@pytest.mark.parametrize(
     "asked, words",
     [
         (dict(n_tokens=0), ["n_tokens", "1 to 1,000,000,000", "0"]),

@@ -17,7 +17,6 @@ from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES
 from attnviz.cost.hf_config import is_hf_config, read_hf_config
 from attnviz.cost.weights import layer_weights, multiplied_weights
 from attnviz.facts import published_facts
-from tests.together import together
 
 PRESETS = load_presets()
 OURS = {"chatglm"}  # published with its own code, which transformers does not have
@@ -94,7 +93,7 @@ def built(model_type: str, config: dict):
 
 
 @pytest.mark.slow
-@together("model_type, config", INVENTED)
+@pytest.mark.parametrize("model_type, config", INVENTED)
 def test_as_many_parameters_as_transformers_builds(model_type, config):
     config = {name: 4 if name in ("num_hidden_layers", "n_layer", "n_layers") else n for name, n in config.items()}
     configuration, live = built(model_type, config)
@@ -110,7 +109,7 @@ def test_each_architecture_is_built_in_this_test():
     assert {name for name, _ in INVENTED} == ARCHITECTURES.keys() - OURS - {"qwen2_moe"}
 
 
-@together("model_type", sorted(ARCHITECTURES.keys() - OURS))
+@pytest.mark.parametrize("model_type", sorted(ARCHITECTURES.keys() - OURS))
 def test_defaults_are_those_of_transformers(model_type):
     defaults = ARCHITECTURES[model_type].defaults
     in_use = {"use_sliding_window": True} if "use_sliding_window" in defaults else {}  # else the window is null
@@ -125,7 +124,7 @@ def test_defaults_are_those_of_transformers(model_type):
             assert (getattr(configuration, name) or None) == (value or None), name
 
 
-@together("model_type", ["mistral", "gemma2", "gemma3_text", "gpt_oss", "olmo3", "cohere2", "qwen2",
+@pytest.mark.parametrize("model_type", ["mistral", "gemma2", "gemma3_text", "gpt_oss", "olmo3", "cohere2", "qwen2",
                                         "qwen2_moe"])  # fmt: skip
 def test_the_cache_is_as_long_as_the_layers_of_transformers_let_it_grow(model_type):
     """Bytes from the caches of transformers itself, on a model of invented sizes."""
@@ -146,7 +145,7 @@ def test_the_cache_is_as_long_as_the_layers_of_transformers_let_it_grow(model_ty
     assert held == kv_cache_bytes(model, 32) - n_sliding * a_token  # it drops the token that the next one will not see
 
 
-@together(
+@pytest.mark.parametrize(
     "model_type", ["mistral", "mixtral", "phi3", "starcoder2", "qwen3_moe", "ministral", "qwen2", "qwen3", "gemma2"]
 )
 def test_layer_types_are_followed_where_transformers_follows_them(model_type):
@@ -176,7 +175,7 @@ FALCON = {"vocab_size": 211, "hidden_size": 156, "num_hidden_layers": 3, "num_at
 NEW_FALCON = FALCON | {"new_decoder_architecture": True, "num_kv_heads": 3}
 
 
-@together("model_type, config", [
+@pytest.mark.parametrize("model_type, config", [
     ("gpt_neox", SIZES), ("gpt_neox", ROW | HEAD), ("stablelm", SIZES | HEAD),
     ("bloom", {"vocab_size": 211, "hidden_size": 96, "n_embed": 156, "n_layer": 3, "n_head": 6}),
     ("bloom", {"vocab_size": 211, "hidden_size": 96, "n_embed": None, "n_layer": 3, "n_head": 6}),
@@ -191,7 +190,7 @@ def test_a_field_that_transformers_ignores_or_prefers_is_read_as_there(model_typ
         assert (found.n_kv_heads, found.head_dim) == (6, 52)
 
 
-@together("model_type, beside, inside", [
+@pytest.mark.parametrize("model_type, beside, inside", [
     (kind, *ties) for kind in ("gemma3", "qwen2_vl")
     for ties in ((True, False), (False, True), (True, None), (False, None), (None, True))
 ])  # fmt: skip
@@ -280,7 +279,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@together("id", sorted(PRESETS.keys() - NOT_ON_HUGGING_FACE))
+@pytest.mark.parametrize("id", sorted(PRESETS.keys() - NOT_ON_HUGGING_FACE))
 def test_a_published_model_is_what_its_config_json_says(id):
     found, model = read_hf_config(published(PRESETS[id])), PRESETS[id]
     assert count_parameters(found.model).parts == count_parameters(model).parts
@@ -347,7 +346,7 @@ def test_the_class_names_the_architecture_where_model_type_is_missing(name):
     assert read_hf_config({"architectures": [name]}).architecture == expected[name]
 
 
-@together(
+@pytest.mark.parametrize(
     "config, words",
     [
         ({"model_type": "mamba", "hidden_size": 8}, ["does not know", "mamba"]),

@@ -20,7 +20,6 @@ from attnviz.figures.cost.formulas import prefill_equations
 from attnviz.figures.cost.rates import rate_text
 from attnviz.modules import Transformer
 from tests.arithmetic import check
-from tests.together import together
 
 MQA = ModelConfig(n_layers=3, d_model=29, n_heads=7, n_kv_heads=1, head_dim=11, d_ff=41, vocab_size=101)
 MLA = ModelConfig(
@@ -92,8 +91,8 @@ def test_an_impossible_prompt_is_refused(options):
         prefill(MQA, **options)
 
 
-@together("id", ["llama-3-8b", "gemma-3-27b", "deepseek-v3", "gpt2-small"])
-@together("n_tokens", [1, 4097, 2**20])
+@pytest.mark.parametrize("id", ["llama-3-8b", "gemma-3-27b", "deepseek-v3", "gpt2-small"])
+@pytest.mark.parametrize("n_tokens", [1, 4097, 2**20])
 def test_title_point_table_and_equation_are_one_number(id, n_tokens):
     serving = Serving(PRESETS[id], CARDS["t4"], n_tokens, weights="int4")
     drawing, seconds = figures.first_token(serving), serving.prefill().seconds(serving.machine)

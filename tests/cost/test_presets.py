@@ -12,13 +12,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 import transformers
 
 from attnviz.config import ModelConfig
 from attnviz.cost import count_parameters, expanded_cache_bytes, kv_cache_bytes, load_presets
 from attnviz.facts import published_facts
-from tests.together import together
 
 COUNTED = json.loads((Path(__file__).parents[1] / "data" / "counted_models.json").read_text())
 PRESETS = load_presets()
@@ -122,7 +122,7 @@ def size(module: torch.nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-@together("id", UNCOUNTED)
+@pytest.mark.parametrize("id", UNCOUNTED)
 def test_an_uncounted_model_has_as_many_parameters_as_transformers_builds(id):
     model = PRESETS[id]
     short = replace(model, n_layers=N_BUILT, full_layers=tuple(i for i in model.full_layers if i < N_BUILT))
@@ -133,7 +133,7 @@ def test_an_uncounted_model_has_as_many_parameters_as_transformers_builds(id):
     assert count.attention_per_layer == size(attention_of(layers[0]))
 
 
-@together("id", COUNTED)
+@pytest.mark.parametrize("id", COUNTED)
 def test_a_counted_model_has_exactly_its_counted_parameters_and_cache(id):
     model, counted = PRESETS[id], COUNTED[id]
     count = count_parameters(model)
@@ -155,7 +155,7 @@ def test_each_published_model_is_counted_in_one_way_and_says_where_it_was_read()
         assert facts["source"] and all(isinstance(source, str) and source for source in facts["source"])
 
 
-@together(
+@pytest.mark.parametrize(
     "id, bytes_per_token",
     [
         ("llama-2-7b", 524_288), ("llama-3-8b", 131_072), ("llama-2-13b", 819_200), ("llama-2-70b", 327_680),

@@ -16,7 +16,6 @@ from transformers import (
 from attnviz.checks import ConfigError
 from attnviz.decode import Sampling, distribution, stages
 from attnviz.decode.sampling import draw, keep_min_p, keep_top_k, keep_top_p, penalise_repetition, uniform
-from tests.together import together
 
 V = 101
 IDS = [2, 3, 5, 7, 7, 100]
@@ -123,7 +122,7 @@ def test_a_token_of_probability_0_is_not_drawn():
     assert [draw(p, u) for u in (0.0, 0.2499, 0.25, 0.5, 1 - 2**-53)] == [1, 1, 3, 3, 3]
 
 
-@together(
+@pytest.mark.parametrize(
     "wrong, names",
     [
         (dict(temperature=-0.1), "temperature"), (dict(temperature=float("nan")), "temperature"),

@@ -10,7 +10,6 @@ from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
 from attnviz.experiments.residual import attribution, lens, lens_odds, logit_before_cap, part_names, residual
 from attnviz.modules import Transformer
-from tests.together import together
 
 IDS = (5, 17, 5, 17, 101, 3, 5)
 OWN = ModelConfig(3, 6 * 14, 6, 2, d_ff=37, vocab_size=113, tie_embeddings=False)
@@ -27,7 +26,7 @@ def models() -> list[Transformer]:
     return [*(load_checkpoint(name)[0] for name in list_checkpoints()), *own]
 
 
-@together("model", models())
+@pytest.mark.parametrize("model", models())
 def test_parts_add_up(model):
     written = residual(model, IDS)
     with torch.no_grad():

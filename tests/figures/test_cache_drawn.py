@@ -16,7 +16,6 @@ from attnviz.cost import PRECISIONS, comparison, kv_cache_bytes, load_presets
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import cache_equation
 from tests.arithmetic import check
-from tests.together import together
 
 PRESETS = load_presets()
 SINKS = ModelConfig(
@@ -85,7 +84,7 @@ def test_bytes_equation_bar_and_table_are_one_number(model, n_tokens, batch, pre
 EACH_KIND = ("gpt2-small", "llama-3-8b", "mistral-7b-v0.1", "falcon-7b", "gemma-3-27b", "deepseek-v3")
 
 
-@together("id", EACH_KIND)
+@pytest.mark.parametrize("id", EACH_KIND)
 def test_a_line_is_dotted_exactly_beyond_the_context_a_model_was_made_for(id):
     model = PRESETS[id]
     *solid, dotted = figures.totals([model], 8192).figure.data
@@ -93,7 +92,7 @@ def test_a_line_is_dotted_exactly_beyond_the_context_a_model_was_made_for(id):
     assert [line.x[-1] for line in solid] == [model.max_context] * (model.max_context > 1024)  # where the axis begins
 
 
-@together("id", EACH_KIND)
+@pytest.mark.parametrize("id", EACH_KIND)
 def test_bars_beyond_the_context_a_model_was_made_for_are_hatched(id):
     for n_more in (0, 1):
         drawing = figures.alternatives(PRESETS[id], PRESETS[id].max_context + n_more)

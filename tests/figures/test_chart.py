@@ -19,7 +19,6 @@ from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.margins import with_room
 from attnviz.figures.theme import DIVERGING, base_figure
 from attnviz.figures.token_maps import add_colourbar, token_map_figure
-from tests.together import together
 
 LAYOUT = {"height": 300, "margin": {"l": 8, "t": 9}, "xaxis": {"gridwidth": 0.5}, "yaxis": {"gridwidth": 0.5}}
 X = np.array([2.5, 3.0, 7.0])
@@ -72,11 +71,11 @@ def nested(f):
     f.update_layout(xaxis={"title": {"font": {"size": 8}}, "tickfont": {"color": "red"}}, yaxis={"domain": [0.54, 1]})
 
 
-@together(
+@pytest.mark.parametrize(
     "calls",
     [traces, lines_and_bands, shapes_and_annotations, axes, every_axis_there_is, nested],
 )
-@together("way", [Chart.figure, Chart.sent])
+@pytest.mark.parametrize("way", [Chart.figure, Chart.sent])
 def test_every_method_does_what_plotlys_own_does(calls, way):
     ours, plotlys = Chart(**LAYOUT), go.Figure(layout=LAYOUT)
     calls(ours)
@@ -99,7 +98,7 @@ def test_arrays_are_kept_as_they_are():
     assert sent(chart.sent())["data"][0]["x"]["dtype"] == "f8"  # bytes, not a list of numbers
 
 
-@together(
+@pytest.mark.parametrize(
     "array",
     [
         np.arange(15, dtype=np.float32).reshape(3, 5).T, np.arange(7.0)[::2], np.array([np.nan, 1.0]), np.empty((0, 3)),

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from attnviz.figures import theme
-from tests.together import together
 
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", IEEE TVCG
 # 15(6), 2009, table of severity 1.0; applied to linear sRGB
@@ -96,22 +95,22 @@ def test_who_sees_no_red_takes_red_for_dark_green():
 FAR_ENOUGH = {2: 50, 3: 7.5, 4: 7.5, 5: 5.5, 6: 5.5, 7: 3, 8: 3}
 
 
-@together("sight", SIGHTS)
-@together("n", FAR_ENOUGH)
+@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("n", FAR_ENOUGH)
 def test_the_hues_of_up_to_eight_kv_heads_are_told_apart(n, sight):
     assert closest([theme.kv_colour(k, n) for k in range(n)], sight) > FAR_ENOUGH[n]
 
 
-@together("sight", SIGHTS)
-@together("page", ["light", "dark"])
+@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("page", ["light", "dark"])
 def test_so_are_the_maps_at_a_weight_of_a_quarter(page, sight):
     maps = [theme.kv_ramp(k, 8, page)[128] for k in range(8)]  # the scale is of the square root
     assert closest(maps, sight) > 2.5
     assert closest(maps[:4], sight) > 6.5
 
 
-@together("sight", SIGHTS)
-@together("n", [2, 4, 8, 16])
+@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
 def test_kv_heads_that_stand_side_by_side_are_told_apart_at_a_glance(n, sight):
     colours = [seen(theme.kv_colour(k, n), sight) for k in range(n)]
     assert min(ciede2000(a, b) for a, b in zip(colours, colours[1:], strict=False)) > 7.5

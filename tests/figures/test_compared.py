@@ -8,7 +8,6 @@ import pytest
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, kv_cache_bytes, load_presets
 from attnviz.figures.cost import caches_panel, kinds_of
-from tests.together import together
 
 TOY = ModelConfig(
     vocab_size=101,
@@ -24,8 +23,8 @@ TOY = ModelConfig(
 CHOSEN = [load_presets()[id] for id in ("llama-2-7b", "gemma-3-27b", "deepseek-v3")]
 
 
-@together("precision", PRECISIONS)
-@together("batch", [1, 3])
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("batch", [1, 3])
 def test_bars_are_to_scale(precision: str, batch: int) -> None:
     bits, block = PRECISIONS[precision]
     panel = caches_panel(CHOSEN, TOY, 4099, batch, precision)

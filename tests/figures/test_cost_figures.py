@@ -37,7 +37,6 @@ from attnviz.figures.cost.rates import rate_text
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import kind_style, kv_colour
 from attnviz.session.settings import Settings
-from tests.together import together
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
 MODELS = comparison(GQA)
@@ -371,7 +370,7 @@ def test_the_chosen_batch_fits_or_is_said_to_be_too_much():
     assert f"{most + 1:,} sequences" in too_many and f"at most {most:,} fit" in too_many
 
 
-@together(
+@pytest.mark.parametrize(
     "id, n, copies",
     [("llama-3-8b", 1, ""), ("llama-3-8b", 8, ""), ("llama-3-8b", 16, "2"), ("llama-3-8b", 12, ""),
      ("falcon-7b", 5, ""), ("falcon-7b", 71, "71"), ("gpt2-small", 64, ""), ("deepseek-v3", 8, "8")],

@@ -22,7 +22,6 @@ from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.group_quality import AVERAGED, FIRST, TRAINED
 from attnviz.figures.theme import kv_colour
 from attnviz.modules import KVCache, Recording, Rope, Transformer, rope_frequencies
-from tests.together import together
 
 CONFIG = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=10, d_ff=17, vocab_size=19)
 MLA = ModelConfig(
@@ -41,8 +40,8 @@ def result_of(formula: str) -> int:
     return int(re.match(r"[\d,]+", formula.split("=")[-1].strip().replace("{,}", ","))[0].replace(",", ""))
 
 
-@together("n_kv_heads", divisors(6))
-@together("tiled", [False, True])
+@pytest.mark.parametrize("n_kv_heads", divisors(6))
+@pytest.mark.parametrize("tiled", [False, True])
 def test_the_diagram_draws_who_reads_whom(n_kv_heads, tiled):
     read = kv_heads_read(6, n_kv_heads, tiled=tiled)
     data = groups.sharing(6, n_kv_heads, read, selected=3)

@@ -13,7 +13,6 @@ from attnviz.figures.theme import NEUTRAL, kv_scale
 from attnviz.mistakes import Symptom, all_mistakes, load_mistake
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.text import tokenizer
-from tests.together import together
 
 IDS = tokenizer().encode(DEFAULT_TEXT)
 
@@ -40,7 +39,7 @@ EACH_PICTURE = (  # NaN, a head, a mean of heads, another shape, columns
 
 
 @pytest.mark.slow
-@together("name, n", [*((name, 9) for name in SHOWN), *product(EACH_PICTURE[:3], (1, MAX_TOKENS))])
+@pytest.mark.parametrize("name, n", [*((name, 9) for name in SHOWN), *product(EACH_PICTURE[:3], (1, MAX_TOKENS))])
 def test_every_symptom_can_be_drawn(name, n):
     found = symptom(name, n)
     if found.columns:

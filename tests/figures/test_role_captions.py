@@ -19,7 +19,6 @@ from attnviz.figures.role_captions import (
     text_sentence,
     text_title,
 )
-from tests.together import together
 
 CONFIG = ModelConfig(n_layers=2, d_model=40, n_heads=5, n_kv_heads=5, causal=True)
 PROBES = Probes(3, 13, CONFIG, trained=True)
@@ -44,7 +43,7 @@ def shares(text: str) -> list[float]:
     return [float(n) for n in re.findall(r"\d\.\d\d(?= on | of the weight |$)", text)]
 
 
-@together("seed", range(80))
+@pytest.mark.parametrize("seed", range(80))
 def test_title_label_and_sentence_say_the_same_number_which_is_the_score(seed):
     scores, column, labels = invented(seed)
     found = stand_out(scores, column)
@@ -65,7 +64,7 @@ def test_title_label_and_sentence_say_the_same_number_which_is_the_score(seed):
             assert tuple(map(int, some.groups())) == (share.n_queries, scores.n_queries)
 
 
-@together("seed", range(80))
+@pytest.mark.parametrize("seed", range(80))
 def test_what_is_said_of_a_role_is_its_score_and_how_the_probes_were_run(seed):
     scores, *_ = invented(seed)
     role = role_of(scores)
@@ -93,7 +92,7 @@ def test_another_role_that_stands_out_is_said_beside_the_named_one():
     assert f"Also {first:.2f} of the weight on the first token" in text
 
 
-@together("seed", range(20))
+@pytest.mark.parametrize("seed", range(20))
 def test_an_untrained_head_is_given_no_role(seed):
     scores, *_ = invented(seed)
     untrained = replace(PROBES, trained=False)

@@ -24,7 +24,6 @@ from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.ui.components.rope_clocks import pack
 from tests.oracles import equation_results
-from tests.together import together
 
 HEAD = rope_scores.Head(1, 5, 2, 4, "untrained, seed 7")
 FREQUENCIES = rope_frequencies(14).numpy()
@@ -56,8 +55,8 @@ def score_drawn(m: int, n: int, rotary_dim: int = 14, head_dim: int = 22) -> rop
     return rope_scores.moved_apart(parts, m, n, "·a", "$x$", head_dim, head_dim - rotary_dim, HEAD)
 
 
-@together("m, n", [(16, 5), (4, 10), (3, 3)])
-@together("rotary_dim, head_dim", [(14, 22), (22, 22), (2, 3), (34, 34)])
+@pytest.mark.parametrize("m, n", [(16, 5), (4, 10), (3, 3)])
+@pytest.mark.parametrize("rotary_dim, head_dim", [(14, 22), (22, 22), (2, 3), (34, 34)])
 def test_the_formula_of_a_score_is_its_sum_of_rotated_and_unrotated_parts(rotary_dim, head_dim, m, n):
     drawing = score_drawn(m, n, rotary_dim, head_dim)
     q, k = (torch.tensor(x)[None].double() for x in random(2, head_dim))

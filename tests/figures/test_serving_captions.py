@@ -9,13 +9,12 @@ import pytest
 
 from attnviz.cost import Serving, decode_step, load_accelerators, load_presets
 from attnviz.figures import cost as figures
-from tests.together import together
 
 PRESETS, CARDS = load_presets(), load_accelerators()
 LLAMA, GPT2, MIXTRAL = (PRESETS[id] for id in ("llama-3-8b", "gpt2-small", "mixtral-8x7b"))
 
 
-@together("id", CARDS)
+@pytest.mark.parametrize("id", CARDS)
 @pytest.mark.parametrize("n", [1, 7])
 def test_the_data_sheets_gigabytes_are_those_of_one_device(id, n):
     note = figures.filling(Serving(LLAMA, CARDS[id].times(n), 8192)).more
@@ -86,7 +85,7 @@ def test_what_fits_on_so_many_accelerators_is_named(n_sequences):
     assert len(drawing.title.split()) <= 12
 
 
-@together(
+@pytest.mark.parametrize(
     "id, n, degree, times",  # by hand: the largest common divisor, over the KV heads
     [
         ("llama-3-8b", 8, 8, ""),  # 32 query heads, 8 KV heads

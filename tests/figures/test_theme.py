@@ -13,7 +13,6 @@ from streamlit.elements.lib.streamlit_plotly_theme import GRAY_90
 
 from attnviz.figures import theme
 from attnviz.figures.group_quality import STRONG_CELL
-from tests.together import together
 
 PAGES = {"light": (255, 255, 255), "dark": (14, 17, 23)}  # Streamlit's own two backgrounds
 THEMES = ("light", "dark")
@@ -96,8 +95,8 @@ def test_marks_have_one_lightness():
     assert np.ptp(lightness) < 0.006
 
 
-@together("page", THEMES)
-@together("kv_head", range(8))
+@pytest.mark.parametrize("page", THEMES)
+@pytest.mark.parametrize("kv_head", range(8))
 def test_the_ramp_leaves_the_page_and_never_turns_back(kv_head, page):
     ramp = theme.kv_ramp(kv_head, 8, page)
     away = {"light": -1, "dark": 1}[page]
@@ -107,8 +106,8 @@ def test_the_ramp_leaves_the_page_and_never_turns_back(kv_head, page):
     assert contrast(ramp[-1], PAGES[page]) > 10
 
 
-@together("page", THEMES)
-@together("kv_head", range(8))
+@pytest.mark.parametrize("page", THEMES)
+@pytest.mark.parametrize("kv_head", range(8))
 def test_printed_in_grey_the_order_of_the_weights_is_kept(kv_head, page):
     grey = luminance(theme.kv_ramp(kv_head, 8, page))[::8]
     assert (np.diff(grey) * {"light": -1, "dark": 1}[page] > 0).all()
@@ -139,7 +138,7 @@ def test_marks_stand_out_on_both_pages(page):
         assert contrast(from_hex(mark), PAGES[page]) > 3  # WCAG 1.4.11 for graphics
 
 
-@together("sight", SIGHTS)
+@pytest.mark.parametrize("sight", SIGHTS)
 def test_two_shades_of_brown_and_of_petrol_are_told_apart_with_every_kind_of_sight(sight):
     pairs = [(theme.DARK_BROWN, theme.LIGHT_BROWN), (theme.DARK_PETROL, theme.LIGHT_PETROL)]
     assert min(np.linalg.norm(seen(from_hex(a), sight) - seen(from_hex(b), sight)) for a, b in pairs) > 0.12
@@ -182,8 +181,8 @@ def test_kinds_are_not_taken_for_kv_heads():
         assert nearest > 0.04
 
 
-@together("page", THEMES)
-@together("scale", [theme.kv_scale(k, 8) for k in range(8)] + [theme.SEQUENTIAL, theme.OF_SEVERAL])
+@pytest.mark.parametrize("page", THEMES)
+@pytest.mark.parametrize("scale", [theme.kv_scale(k, 8) for k in range(8)] + [theme.SEQUENTIAL, theme.OF_SEVERAL])
 def test_plotly_scales_shade_one_way_on_both_pages(scale, page):
     (start, transparent), (end, full) = scale
     assert (start, end) == (0.0, 1.0)

@@ -10,7 +10,6 @@ from attnviz.config import ModelConfig
 from attnviz.mistakes import RIGHT, CannotOccur, Change, Version, all_mistakes, load_mistake
 from attnviz.mistakes.coverage import ChangedCode, changed_functions
 from attnviz.modules import Transformer
-from tests.together import together
 
 SMALL = ModelConfig(2, 10, 5, vocab_size=17)
 MLA = ModelConfig(
@@ -98,7 +97,7 @@ def test_the_trace_function_that_was_set_before_is_set_again():
         sys.settrace(before)
 
 
-@together("name", all_mistakes())
+@pytest.mark.parametrize("name", all_mistakes())
 def test_each_mistake_changes_code_of_a_function(name):
     mistake = all_mistakes()[name]
     for config in (SMALL, MLA):

@@ -14,7 +14,6 @@ from attnviz.mistakes import CannotOccur, Symptom, all_mistakes, load_mistake
 from attnviz.modules import Transformer
 from tests.checkpoints.test_open_model import MODELS, saved
 from tests.checkpoints.tokenizers import byte_level
-from tests.together import together
 
 IDS = [3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37]
 T = len(IDS)
@@ -29,7 +28,7 @@ def opened(request, tmp_path_factory) -> tuple[nn.Module, Transformer]:
 
 
 @pytest.mark.slow
-@together("name", all_mistakes())
+@pytest.mark.parametrize("name", all_mistakes())
 def test_it_shows_or_says_why_not(name, opened):
     model, mistake = opened[1], all_mistakes()[name]
     for n in (1, 2, T):

@@ -22,7 +22,6 @@ from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
-from tests.together import together
 
 MISTAKES = all_mistakes()
 IDS = tokenizer().encode(DEFAULT_TEXT)
@@ -62,7 +61,7 @@ def long_text(n: int) -> list[int]:
     return (IDS * (n // T + 1))[:n]
 
 
-@together("name", MISTAKES)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_where_it_does_not_show_there_is_a_reason(name):
     reasons = {}
     for model in list_checkpoints():
@@ -98,7 +97,9 @@ def shows_itself_as_its_record_says(name: str, found: Symptom, n: int) -> None:
 
 
 @pytest.mark.slow
-@together("name, model, n", [(*each, n) for n in (1, 2) for each in OF_EACH] + [(*each, LIMIT) for each in LONG])
+@pytest.mark.parametrize(
+    "name, model, n", [(*each, n) for n in (1, 2) for each in OF_EACH] + [(*each, LIMIT) for each in LONG]
+)
 def test_in_the_shortest_and_longest_texts_it_shows_itself_as_its_record_says(name, model, n):
     if (name, n) == ("mask_after_softmax", 1):
         with pytest.raises(CannotOccur, match=r"in `attend`, did not run. A single token has one key, which is not m"):
@@ -150,7 +151,7 @@ WITHOUT_A_DIFFERENCE = {  # the mistake occurs, and its number is the right one,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own", OWN)
-@together("name", MISTAKES)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_any_model_has_a_symptom_or_a_reason(name, own):
     model, mistake = Transformer.random(OWN[own], 3), MISTAKES[name]
     for n in (1, 5):
@@ -480,7 +481,7 @@ def is_loss(name: str) -> bool:
 
 
 @pytest.mark.slow
-@together("name, model", WHERE)
+@pytest.mark.parametrize("name, model", WHERE)
 def test_a_symptom_is_as_recorded_with_a_number_computed_here_and_the_map_of_the_trace(name, model):
     found = symptom_of(name, model)
     shows_itself_as_its_record_says(name, found, T)

@@ -15,7 +15,6 @@ from torch import Tensor
 from attnviz.config import ModelConfig
 from attnviz.mistakes import RIGHT, all_mistakes
 from attnviz.modules import Transformer
-from tests.together import together
 
 V, T = 8, 16
 CHANCES = torch.randn(V, V, generator=torch.Generator().manual_seed(0)).softmax(-1)  # of the next token
@@ -96,7 +95,7 @@ def test_without_the_shift_the_loss_goes_to_0_and_decoding_repeats_its_input():
 
 
 @pytest.mark.slow
-@together(
+@pytest.mark.parametrize(
     "name, n_kv_heads",
     [
         ("scale_by_d_model", 4), ("rope_on_values", 4), ("rope_in_the_other_layout", 4), ("sigmoid_gate", 4),

@@ -12,7 +12,6 @@ from attnviz.mistakes import RIGHT, SUBJECTS, Change, Mistake, Version, all_mist
 from attnviz.mistakes.versions import ROOT
 from attnviz.modules import Transformer
 from attnviz.steps import record
-from tests.together import together
 
 MISTAKES = all_mistakes()
 MLA = load_checkpoint("mla")[0].config
@@ -41,7 +40,7 @@ def patched(wrong: str, diff: str) -> str:
     return "\n".join([*new, *old[at:]]) + "\n"
 
 
-@together("name", VERSIONS)
+@pytest.mark.parametrize("name", VERSIONS)
 def test_the_right_source_is_the_mistaken_one_with_the_diff_applied(name):
     version = VERSIONS[name]
     for file, diff in version.diff().items():
@@ -51,7 +50,7 @@ def test_the_right_source_is_the_mistaken_one_with_the_diff_applied(name):
         assert 1 <= sum(line[0] in "+-" for line in diff.splitlines()) <= 14, "a diff of a few lines"
 
 
-@together("name", VERSIONS)
+@pytest.mark.parametrize("name", VERSIONS)
 def test_files_without_a_change_are_run_as_they_are(name):
     version = VERSIONS[name]
     for module in ("modules.transformer", "modules.attention", "modules.latent", "modules.masks", "modules.rope"):
@@ -116,7 +115,7 @@ def run_test(version: Version, test: str) -> None:
             function()
 
 
-@together("name", RECORDS)
+@pytest.mark.parametrize("name", RECORDS)
 def test_its_test_passes_on_the_right_version_and_fails_on_each_mistaken_one(name):
     mistake = RECORDS[name]
     for seed in range(2):  # for any random numbers
@@ -133,7 +132,7 @@ def test_its_test_passes_on_the_right_version_and_fails_on_each_mistaken_one(nam
             run_test(VERSIONS[name], mistake.test)
 
 
-@together("name", RECORDS)
+@pytest.mark.parametrize("name", RECORDS)
 def test_its_test_is_about_five_lines(name):
     body = RECORDS[name].test.partition("def test_")[2].splitlines()[1:]
     assert 1 <= len(body) <= 6 and RECORDS[name].test.count("def test_") == 1
@@ -160,7 +159,7 @@ def test_ids_are_names_of_files_and_subjects_come_in_their_order():
         load_mistake("nonsense")
 
 
-@together("name", RECORDS)
+@pytest.mark.parametrize("name", RECORDS)
 def test_a_record_is_complete(name):
     each: Mistake = RECORDS[name]
     assert 3 <= len(each.answers) <= 4 and len(set(each.answers)) == len(each.answers)

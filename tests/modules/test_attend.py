@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from attnviz.modules import attend
 from tests.oracles import LargestTensor, agree, attention_by_hand
-from tests.together import together
 
 B, K, G, T, S, D = 2, 3, 5, 7, 11, 13
 H = K * G
@@ -25,8 +24,8 @@ def some_mask(*shape: int) -> torch.Tensor:
     return torch.rand(shape) < 0.6
 
 
-@together("n_kv_heads", [1, 3, 5, 15])
-@together("mask", [None, (S,), (T, S), (B, 1, 1, S), (H, 1, 1), (B, H, T, S)])
+@pytest.mark.parametrize("n_kv_heads", [1, 3, 5, 15])
+@pytest.mark.parametrize("mask", [None, (S,), (T, S), (B, 1, 1, S), (H, 1, 1), (B, H, T, S)])
 def test_equals_torchs_own_kernel(n_kv_heads, mask):
     q, k, v = qkv(K=n_kv_heads)
     mask = None if mask is None else some_mask(*mask)

@@ -22,7 +22,6 @@ from attnviz.modules import (
 )
 from attnviz.modules.masks import attention_mask
 from tests.oracles import agree, attention_by_hand, padding_mask, torch_layer_like
-from tests.together import together
 
 B, T, S, H, D = 2, 7, 11, 3, 5
 C = H * D
@@ -46,9 +45,9 @@ def split(x: torch.Tensor, projection: nn.Linear, n_heads: int) -> torch.Tensor:
 # --- multi-head attention against torch's layer ---------------------------------------------------------------------
 
 
-@together("bias", [False, True])
-@together("causal", [False, True])
-@together("lengths", [None, (T, 4)])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lengths", [None, (T, 4)])
 def test_multi_head_equals_torchs_layer(bias, causal, lengths):
     ours, x, record = MultiHeadAttention(C, H, qkv_bias=bias, out_bias=bias), tokens(), Recording()
     real = None if lengths is None else padding_mask(torch.tensor(lengths), T)
@@ -75,8 +74,8 @@ def test_cross_attention_equals_torchs_layer():
 # --- grouped queries ------------------------------------------------------------------------------------------------
 
 
-@together("n_heads, n_kv_heads", [(6, 6), (6, 3), (6, 2), (6, 1), (1, 1)])
-@together("options", [dict(), dict(causal=True), dict(causal=True, window=3)])
+@pytest.mark.parametrize("n_heads, n_kv_heads", [(6, 6), (6, 3), (6, 2), (6, 1), (1, 1)])
+@pytest.mark.parametrize("options", [dict(), dict(causal=True), dict(causal=True, window=3)])
 def test_grouped_queries_equal_torchs_kernel(n_heads, n_kv_heads, options):
     layer = GroupedQueryAttention(13, n_heads, n_kv_heads, head_dim=D, qkv_bias=True, out_bias=True)  # 13 is not H · D
     x, mask = tokens(width=13), attention_mask(T, T, **options)

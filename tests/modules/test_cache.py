@@ -15,7 +15,6 @@ from attnviz.modules import (
 )
 from attnviz.modules.masks import attention_mask
 from tests.oracles import agree
-from tests.together import together
 
 B, T, C = 2, 11, 13
 CHUNKS = [[1] * T, [5, 1, 1, 4], [T], [3, 0, 8]]
@@ -33,9 +32,9 @@ def decoded(run, x: torch.Tensor, chunks: list[int]) -> torch.Tensor:
     return torch.cat([run(piece) for piece in x.split(chunks, dim=1)], dim=1)
 
 
-@together("chunks", CHUNKS)
-@together("window", [None, 3])
-@together("n_kv_heads", [6, 2, 1])
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("n_kv_heads", [6, 2, 1])
 def test_grouped_queries_decode_as_they_compute_at_once(chunks, window, n_kv_heads):
     layer, x, cache = GroupedQueryAttention(C, 6, n_kv_heads, head_dim=4), torch.randn(B, T, C), KVCache()
     rope = Rope(rope_frequencies(4))
@@ -49,9 +48,9 @@ def test_grouped_queries_decode_as_they_compute_at_once(chunks, window, n_kv_hea
     assert len(cache) == T
 
 
-@together("chunks", CHUNKS)
-@together("window", [None, 3])
-@together("absorbed", [False, True])
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("absorbed", [False, True])
 def test_latent_attention_decodes_as_it_computes_at_once(chunks, window, absorbed):
     layer, x, cache = MultiHeadLatentAttention(C, 3, **LATENT), torch.randn(B, T, C), KVCache()
     rope = Rope(rope_frequencies(4), "interleaved")
@@ -91,8 +90,8 @@ def test_what_is_recorded_while_decoding_is_the_last_rows_of_the_whole(build):
     assert agree(steps[1].k_pre_rope, whole[0].k_pre_rope[:, :, 7:])  # only those of this call
 
 
-@together("dtype, width", [(torch.float32, 4), (torch.float16, 2)])
-@together("n_kv_heads", divisors(12))
+@pytest.mark.parametrize("dtype, width", [(torch.float32, 4), (torch.float16, 2)])
+@pytest.mark.parametrize("n_kv_heads", divisors(12))
 def test_bytes_are_two_numbers_a_kv_head_and_dimension(n_kv_heads, dtype, width):
     layer, cache = GroupedQueryAttention(C, 12, n_kv_heads, head_dim=5).to(dtype), KVCache()
     layer(torch.randn(B, T, C, dtype=dtype), causal=True, cache=cache)

@@ -6,14 +6,13 @@ from transformers.masking_utils import sliding_window_causal_mask_function
 
 from attnviz.modules.masks import attention_mask, intersection
 from tests.oracles import padding_mask
-from tests.together import together
 
 
 def table(rows: str) -> torch.Tensor:
     return torch.tensor([[c == "1" for c in row] for row in rows.split()])
 
 
-@together(
+@pytest.mark.parametrize(
     "n_queries, n_keys, options, expected",
     [
         (4, 4, dict(causal=True), "1000 1100 1110 1111"),

@@ -17,7 +17,6 @@ from attnviz.config import ROPE_LAYOUTS, ConfigError, ModelConfig
 from attnviz.modules import Recording, Transformer
 from attnviz.modules.rope import LAYOUTS, Rope, apply_rope, half_from_interleaved, rope_frequencies, rotate
 from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
-from tests.together import together
 
 DIMS_AND_THETAS = [(8, 100.0), (10, 10000.0), (64, 10000.0), (96, 500000.0), (128, 1000000.0), (254, 10000000.0)]
 SCALINGS = [
@@ -135,7 +134,7 @@ def test_a_scaling_is_one_hashable_value_however_it_is_given():
     assert isinstance(hash(RopeScaling.of(longrope)), int)
 
 
-@together(
+@pytest.mark.parametrize(
     "scaling, message",
     [
         ({"factor": 2}, r"rope_type must be one of .*linear.* not missing"),

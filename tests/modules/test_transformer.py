@@ -11,7 +11,6 @@ from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig, MoEConfig
 from attnviz.modules import Block, Recording, Transformer
 from attnviz.trace import trace
 from tests.oracles import agree, padding_mask
-from tests.together import together
 
 B, T, L, C, H, D, F, VOCAB = 2, 11, 3, 42, 6, 10, 13, 37  # C / H is 7, not D
 NAMES = {  # ours: theirs
@@ -298,7 +297,7 @@ def test_one_token_and_none():
     assert model(token_ids(1)).shape == (B, 1, VOCAB) and model(token_ids(0)).shape == (B, 0, VOCAB)
 
 
-@together(
+@pytest.mark.parametrize(
     "settings, word",
     [
         (dict(ffn="relu"), "ffn"), (dict(norms_per_layer=1), "norms_per_layer"),

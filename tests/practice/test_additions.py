@@ -12,7 +12,6 @@ from attnviz.cost import load_accelerators, load_presets
 from attnviz.practice.drills import KINDS, SUBJECTS, Kind, Question, kinds_of, make, question_set
 from attnviz.practice.drills.ranks import draw, rank, ranked
 from attnviz.practice.drills.sets import kinds_at
-from tests.together import together
 
 DRAWS_A_MODEL = re.compile(r"\b(published|published_with|plain|_fitting|on_a_machine)\(rng")
 ON_MODELS = [name for name, each in KINDS.items() if DRAWS_A_MODEL.search(inspect.getsource(each.ask))]
@@ -56,7 +55,7 @@ def check(before: list[Question], after: list[Question], added: str) -> None:
     assert changed and len(changed) < len(before) / 2 and all(added in question.text for question in changed)
 
 
-@together("name", ON_MODELS)
+@pytest.mark.parametrize("name", ON_MODELS)
 def test_an_added_model_changes_only_the_questions_that_it_wins(name):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnviz.practice.drills.heads.facts_of", str)  # it knows only the models of presets.json
@@ -69,7 +68,7 @@ def test_an_added_model_changes_only_the_questions_that_it_wins(name):
     check(before, after, added.name)
 
 
-@together("name", ON_MACHINES)
+@pytest.mark.parametrize("name", ON_MACHINES)
 def test_an_added_accelerator_changes_only_the_questions_that_it_wins(name):
     before = [make(name, seed) for seed in range(80)]
     added = replace(load_accelerators()["h100-sxm"], name="An added accelerator")

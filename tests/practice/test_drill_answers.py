@@ -8,7 +8,6 @@ import pytest
 from attnviz.practice.drills import KINDS, make
 from attnviz.practice.drills.answers import BYTES, ExpressionAnswer, NumberAnswer, ShapeAnswer, Wrong
 from attnviz.practice.drills.evaluate import Unreadable, evaluate
-from tests.together import together
 
 
 def test_an_answer_in_the_wrong_unit_is_named():
@@ -227,7 +226,7 @@ def test_a_formula_is_read_as_it_is_written(given, expected):
     assert grade.right == (not expected) and expected in grade.explanation
 
 
-@together("name", KINDS)
+@pytest.mark.parametrize("name", KINDS)
 def test_each_right_answer_is_accepted_as_people_write_it(name):
     """With a decimal comma, after "=" or "≈", in full-width digits, in a sentence, with its unit."""
     for seed in range(12):

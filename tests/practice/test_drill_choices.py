@@ -9,7 +9,6 @@ import torch
 from attnviz.practice.drills import KINDS, Question, lines, make
 from attnviz.practice.drills.answers import ChoiceAnswer, ShapeAnswer
 from tests.practice.solving import SEEDS, numbers
-from tests.together import together
 
 # ---- shapes
 
@@ -44,7 +43,7 @@ def solve_shape(name: str, question: Question) -> tuple[int, ...]:
 ON_SHAPES = [name for name in KINDS if isinstance(make(name, 1).answer, ShapeAnswer)]
 
 
-@together("name", ON_SHAPES)
+@pytest.mark.parametrize("name", ON_SHAPES)
 def test_a_shape_follows_from_what_the_question_gives_and_swapped_axes_do_not_pass(name):
     for seed in range(300):
         question = make(name, seed)
@@ -69,7 +68,7 @@ def test_a_shape_follows_from_what_the_question_gives_and_swapped_axes_do_not_pa
 # ---- choices
 
 
-@together("name", [name for name in KINDS if isinstance(make(name, 1).answer, ChoiceAnswer)])
+@pytest.mark.parametrize("name", [name for name in KINDS if isinstance(make(name, 1).answer, ChoiceAnswer)])
 def test_no_two_options_are_the_same_after_what_is_read_over(name):
     for seed in SEEDS:
         options = [re.sub(r"\s+", "", each.casefold()) for each in make(name, seed).answer.options]

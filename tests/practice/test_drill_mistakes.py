@@ -16,11 +16,10 @@ from attnviz.practice.drills.answers import (
 )
 from tests.practice.forms import listed, wrong_answers
 from tests.practice.solving import numbers
-from tests.together import together
 
 
 @pytest.mark.slow
-@together("name", KINDS)
+@pytest.mark.parametrize("name", KINDS)
 def test_each_known_mistake_is_rejected_with_its_own_reason(name):
     """Of all mistakes that a kind names, none is accepted, and none gets the reason of another."""
     for seed in range(300):

@@ -14,7 +14,6 @@ from attnviz.cost import load_accelerators
 from attnviz.practice.drills import KINDS, make
 from attnviz.practice.drills.answers import NumberAnswer
 from tests.practice.solving import SEEDS, numbers
-from tests.together import together
 
 
 def kv_head_read(text: str) -> float:
@@ -280,7 +279,7 @@ def test_each_question_with_a_number_has_a_solver():
     assert with_number - {"wrong_line"} == set(SOLVERS)  # its lines are run below
 
 
-@together("name", SOLVERS)
+@pytest.mark.parametrize("name", SOLVERS)
 def test_a_number_follows_from_what_the_question_gives(name):
     """The solver knows the text only, so a size that the question leaves out cannot be used."""
     for seed in SEEDS:

@@ -33,7 +33,6 @@ from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from tests.arithmetic import NOTHING, check
 from tests.practice.forms import forms, listed, wrong_answers
-from tests.together import together
 
 SEEDS = range(25)
 ONE = torch.ones(2)
@@ -54,7 +53,7 @@ def test_the_orders_of_kv_heads_are_those_of_the_question():
 
 
 @pytest.mark.slow
-@together("name", KINDS)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_kind(name):
     texts, n_wrong = set(), 0
     for seed in SEEDS:
@@ -91,7 +90,7 @@ def test_a_kind(name):
     assert make(name, 7) == make(name, 7)
 
 
-@together("seed", range(40))
+@pytest.mark.parametrize("seed", range(40))
 def test_maps_of_roles_are_told_apart_by_plain_means(seed):
     """Identify roles by mean weights on the previous, the current and the first token; the rest is induction."""
     question = make("map_of_a_role", seed)
@@ -108,7 +107,7 @@ def test_maps_of_roles_are_told_apart_by_plain_means(seed):
     assert question.answer.right == found[asked]
 
 
-@together("seed", range(40))
+@pytest.mark.parametrize("seed", range(40))
 def test_the_map_with_a_mistake_is_the_one_that_is_not_causal_or_does_not_sum_to_1(seed):
     question = make("map_with_a_mistake", seed)
     maps = [np.array([[w or 0.0 for w in row] for row in drawn.values]) for drawn in question.maps]
@@ -147,7 +146,7 @@ def test_a_version_of_a_line_is_judged_by_running_it():
         assert sum(a != b for a, b in zip(lines._with(n), lines.ATTENTION, strict=True)) == 1
 
 
-@together("name", KINDS)
+@pytest.mark.parametrize("name", KINDS)
 def test_what_is_printed_evaluates_and_each_letter_is_named(name):
     for seed in range(12):
         question = make(name, seed)
@@ -245,7 +244,7 @@ CACHES = {
 }  # fmt: skip
 
 
-@together("name", CACHES)
+@pytest.mark.parametrize("name", CACHES)
 def test_a_question_on_a_cache_leads_to_the_formula_with_its_number(name):
     """The page's table has the bytes of the question's model, context, batch and precision."""
     for seed in range(12):
@@ -257,7 +256,9 @@ def test_a_question_on_a_cache_leads_to_the_formula_with_its_number(name):
         assert found / CACHES[name] == pytest.approx(question.answer.value) and drawing.formula
 
 
-@together("name", [*CACHES, "what_bounds", "tokens_per_second", "sequences_that_fit", "time_to_first_token"])
+@pytest.mark.parametrize(
+    "name", [*CACHES, "what_bounds", "tokens_per_second", "sequences_that_fit", "time_to_first_token"]
+)
 def test_no_cache_is_asked_for_beyond_the_context_of_its_model(name):
     for seed in range(40):
         question = make(name, seed)

@@ -21,7 +21,6 @@ from attnviz.session.elements import ALL, ELEMENTS, drawings, on_page
 from attnviz.session.lessons import LessonError, parse, placeholders, replaced
 from attnviz.session.pages import OVERVIEW_GROUPS, PAGES
 from attnviz.session.settings import SELECTION, Settings
-from tests.together import together
 
 LESSON = """# A title
 
@@ -145,7 +144,7 @@ def test_at_least_eight_lessons_of_five_to_ten_steps_ship() -> None:
 
 
 @pytest.mark.slow
-@together("name, number", STEPS)
+@pytest.mark.parametrize("name, number", STEPS)
 def test_every_step_points_at_something_and_its_numbers_compute(name: str, number: int) -> None:
     lesson = SHIPPED_LESSONS[name]
     step = lesson.step(number)

@@ -2,13 +2,14 @@
 
 from itertools import product
 
+import pytest
+
 from attnviz.session.local import refused
-from tests.together import together
 
 HERE = {"Host": "localhost:8501", "User-Agent": "Chromium"}
 
 
-@together(
+@pytest.mark.parametrize(
     "address, headers, asked_by",
     [
         (None, HERE, None), ("", HERE, None), ("0.0.0.0", HERE, None), ("192.168.1.5", HERE, None),
@@ -27,13 +28,15 @@ def test_nobody_elses_request_is_taken_for_ones_own(address, headers, asked_by):
     assert refused(address, headers, asked_by).endswith(".")
 
 
-@together(
+@pytest.mark.parametrize(
     "address, host, asked_by",
-    product(
-        ["127.0.0.1", "localhost", "::1", "127.0.0.2"],
-        ["localhost:8501", "127.0.0.1:8501", "[::1]:8501", "localhost", "127.0.0.1"],
-        [None, "127.0.0.1", "::1"],
-    ),
+    [
+        *product(
+            ["127.0.0.1", "localhost", "::1", "127.0.0.2"],
+            ["localhost:8501", "127.0.0.1:8501", "[::1]:8501", "localhost", "127.0.0.1"],
+            [None, "127.0.0.1", "::1"],
+        )
+    ],
 )
 def test_the_machines_own_browser_is_recognised(address, host, asked_by):
     assert refused(address, {"Host": host}, asked_by) == ""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from attnviz.modules import Transformer
 from attnviz.session.pages import PAGES, TABS_BEFORE
 from attnviz.session.settings import Settings, widths
-from tests.together import together
 
 NAMES = [f.name for f in fields(Settings)]
 WRITTEN = st.one_of(st.text(max_size=30), st.integers().map(str), st.floats().map(str), st.sampled_from(["", "1e999"]))
@@ -76,7 +75,7 @@ def test_what_cannot_be_used_becomes_the_nearest_that_can_and_is_named(link, nam
     assert any(name in notice for notice in notices)
 
 
-@together("n_heads", range(1, 33))
+@pytest.mark.parametrize("n_heads", range(1, 33))
 def test_every_width_offered_builds_and_its_heads_split_into_pairs(n_heads):
     for d_model in (widths(n_heads)[0], widths(n_heads)[-1]):
         config = Settings(model="own", n_heads=n_heads, n_kv_heads=1, d_model=d_model, n_layers=1).own_config()
