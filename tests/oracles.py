@@ -1,10 +1,6 @@
-"""Oracles for tests: attention in plain numpy loops, torch's own layer, a memory watch, an evaluator of equations."""
-
-import math  # noqa: F401, read by eval
-import re
+"""Oracles for tests: attention in plain numpy loops, torch's own layer, a memory watch."""
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -60,33 +56,3 @@ class LargestTensor(TorchDispatchMode):
             if isinstance(tensor, Tensor):
                 self.bytes = max(self.bytes, tensor.untyped_storage().nbytes())
         return result
-
-
-_KNOWN = {r"\left": "", r"\right": "", r"\cdot": "*", r"\cos": "math.cos", r"\sin": "math.sin", "{,}": "", "&": ""}
-
-
-def _number(row: str) -> float | None:
-    """Evaluate one side of a TeX equation; None if it has letters."""
-    row = re.sub(r"\\text\{[^{}]*\}", "", row)
-    for tex, python in _KNOWN.items():
-        row = row.replace(tex, python)
-    before = None
-    while row != before:
-        before = row
-        row = re.sub(r"\\tfrac\{([^{}]*)\}\{([^{}]*)\}", r"((\1)/(\2))", row)
-        row = re.sub(r"\\sqrt\{([^{}]*)\}", r"((\1)**0.5)", row)
-        row = re.sub(r"\^\{([^{}]*)\}", r"**(\1)", row)
-    return None if re.search(r"[a-zA-Z\\]", row.replace("math.cos", "").replace("math.sin", "")) else eval(row)
-
-
-def equation_results(formula: str) -> list[float]:
-    """Return the results of the equations in a formula; assert that all their sides are equal."""
-    rows = formula.splitlines()
-    sides = [_number(row.rpartition("=")[2]) for row in rows]
-    found = []
-    for before, after in zip(sides, [*sides[1:], None], strict=True):
-        if before is not None and after is not None:
-            assert after == pytest.approx(before, abs=0.006, rel=0.004), formula
-        elif before is not None:
-            found.append(before)
-    return found

@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from tests.arithmetic import FUNCTIONS, NOTHING, Interval, check, value_of
+from tests.arithmetic import NOTHING, check, results, value_of
+from tests.intervals import FUNCTIONS, Interval
 
 RIGHT = [
     "4·16·2·4·(24·16/8) = 24,576 B = 24 KiB",
@@ -84,6 +85,13 @@ def test_what_is_wrong_is_found_wrong(text):
 @pytest.mark.parametrize("text", SILENT)
 def test_what_cannot_be_evaluated_is_said_to_be_so(text):
     assert check(text) == [NOTHING]
+
+
+def test_the_results_of_equations_are_read_and_wrong_ones_refused():
+    two = "c = a\\cdot b\n= 2\\cdot 3\n= 6\\text{ B}\n\\tfrac{5}{4} + x = \\tfrac{5}{4} + 2 = 3.25"
+    assert results(two) == pytest.approx([6, 3.25], abs=0.0051) and results("E = m c") == []
+    with pytest.raises(AssertionError):
+        results(two.replace("= 6", "= 7"))
 
 
 @st.composite

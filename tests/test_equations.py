@@ -29,7 +29,8 @@ from attnviz.equations import (
     tex_lines,
     total,
 )
-from tests.arithmetic import Unreadable, check, value_of
+from tests.arithmetic import check, value_of
+from tests.intervals import Unreadable
 
 LETTERS = "αβγδζηικλνξρτυφχψωΓΔΘΛΞΦΨΩ"  # none that is a function, a number or a unit
 MAX_PART = 10**6  # of any part of a tree: floats are compared with fractions

@@ -29,51 +29,13 @@ from attnviz.modules.masks import attention_mask
 from attnviz.modules.transformer import build_attention
 from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
+from tests.arithmetic import results
 from tests.ui.test_pages import opened
 
 MLA = ModelConfig(
     n_layers=3, d_model=35, n_heads=6, attention="mla", kv_lora_rank=13, qk_rope_head_dim=2, qk_nope_head_dim=11,
     v_head_dim=7, d_ff=17, vocab_size=19,
 )  # fmt: skip
-
-
-def sides(tex: str) -> list[list[str]]:
-    """Return the sides of each equation in Python syntax, without units."""
-    equations = []
-    for line in tex.splitlines():
-        parts = [part for part in re.split(r"\s*=\s*", line) if part]
-        equations[-1:] = [equations[-1] + parts] if line.startswith("=") else [*equations[-1:], parts]
-    return [[_python(side) for side in equation] for equation in equations]
-
-
-def _python(tex: str) -> str:
-    plain = re.sub(r"\\text\{[^}]*\}", "", tex).replace("{,}", "").replace(r"\textstyle", "")
-    while (found := re.sub(r"\\tfrac\{([^{}]*)\}\{([^{}]*)\}", r"((\1)/(\2))", plain)) != plain:
-        plain = found
-    for written, meant in ((r"\left", ""), (r"\right", ""), (r"\cdot", "*"), (r"\,", "*"), (r"\min", "min")):
-        plain = plain.replace(written, meant)
-    return plain.strip()
-
-
-def values(tex: str) -> list[list[float]]:
-    """Return the numeric sides of each equation."""
-    return [[eval(side) for side in equation if not _has_letters(side)] for equation in sides(tex)]
-
-
-def _has_letters(side: str) -> bool:
-    return bool(re.search(r"[A-Za-z\\]", side.replace("min", "")))
-
-
-def assert_true(tex: str) -> list[float]:
-    """Assert that the sides of each equation are equal; return the results."""
-    results = []
-    for found in values(tex):
-        assert len(found) >= 1, tex
-        whole = all(float(x).is_integer() for x in found)
-        for x in found:
-            assert x == found[-1] if whole else math.isclose(x, found[-1], rel_tol=5e-3, abs_tol=5e-4), tex
-        results.append(found[-1])
-    return results
 
 
 @st.composite
@@ -124,8 +86,8 @@ def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
     latent = c.attention == "mla"
     multiplied = 2 * c.kv_lora_rank + c.qk_rope_head_dim if latent else 2 * 14
     cached = c.kv_lora_rank + c.qk_rope_head_dim if latent else 2 * c.n_kv_heads * 14
-    (n_bytes,) = assert_true(drawing.formula)
-    flops, _ = assert_true(groups_work.work_caption(configs, config, n_tokens).formula)
+    (n_bytes,) = results(drawing.formula)
+    flops, _ = results(groups_work.work_caption(configs, config, n_tokens).formula)
     assert (
         flops
         == table["attention FLOPs"][here]
@@ -147,7 +109,7 @@ def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
 def test_the_projections_printed_are_those_of_the_live_layer(heads):
     config = ModelConfig(n_layers=1, d_model=23, n_heads=heads[0], n_kv_heads=heads[1], head_dim=14, vocab_size=19)
     caption, attn = groups.projections_caption(config), build_attention(config)
-    (weights,) = assert_true(caption.formula)
+    (weights,) = results(caption.formula)
     assert weights == sum(caption.table["weights"]) == sum(getattr(attn, f"{p}_proj").weight.numel() for p in "qkvo")
     width = attn.k_proj.weight.shape[0]
     assert (
@@ -160,7 +122,7 @@ def test_the_projections_printed_are_those_of_the_live_layer(heads):
 def test_the_cache_printed_is_the_one_a_live_model_fills(config):
     measured = {c: cached_bytes(c, 1) for c in compared(config)}
     drawing, panel = groups.cache(measured, config), groups.cache_panel(measured, config)
-    assert assert_true(drawing.formula) == [measured[config]] and f" {measured[config]:,} B" in drawing.title
+    assert results(drawing.formula) == [measured[config]] and f" {measured[config]:,} B" in drawing.title
     share = re.search(r"([\d.]+)% of", drawing.title)
     assert not share or float(share[1]) == pytest.approx(100 * measured[config] / max(measured.values()), abs=0.051)
     row = list(measured).index(config)
@@ -174,7 +136,7 @@ def test_the_numbers_of_mla_are_its_own(config):
     if config.attention != "mla":
         config = with_latent(config)
     drawing = latent.latent(config)
-    cached, read = assert_true(drawing.formula)
+    cached, read = results(drawing.formula)
     attn = build_attention(config)
     assert cached == attn.kv_a_proj.weight.shape[0]
     assert read == config.n_heads * config.qk_rope_head_dim + attn.kv_b_proj.weight.shape[0]

@@ -22,6 +22,7 @@ from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.group_quality import AVERAGED, FIRST, TRAINED
 from attnviz.figures.theme import kv_colour
 from attnviz.modules import KVCache, Recording, Rope, Transformer, rope_frequencies
+from tests.arithmetic import results
 
 CONFIG = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=10, d_ff=17, vocab_size=19)
 MLA = ModelConfig(
@@ -33,11 +34,6 @@ IDS = [3, 1, 4, 1, 5, 9, 2]
 
 def equal_tables(drawing) -> bool:
     return len({len(column) for column in drawing.table.values()}) == 1
-
-
-def result_of(formula: str) -> int:
-    """Return the number after the last equals sign of a formula."""
-    return int(re.match(r"[\d,]+", formula.split("=")[-1].strip().replace("{,}", ","))[0].replace(",", ""))
 
 
 @pytest.mark.parametrize("n_kv_heads", divisors(6))
@@ -79,7 +75,7 @@ def test_the_projections_are_drawn_to_the_scale_of_the_live_ones(n_kv_heads):
         assert max(s["base"] + s["length"] for s in drawn) == pytest.approx(n_in)
     weights = [getattr(attn, f"{part}_proj").weight.numel() for part in "qkvo"]
     assert drawing.table["weights"] == weights
-    assert result_of(drawing.formula) == result_of(groups.projections_caption(config).line) == sum(weights)
+    assert results(drawing.formula) == results(groups.projections_caption(config).line) == [sum(weights)]
     assert f"{sum(weights):,}" in drawing.alt
 
 
@@ -112,8 +108,8 @@ def test_the_cache_is_drawn_as_long_as_the_live_one():
     assert drawing.table["bytes per token, counted"] == drawing.table["bytes per token, by formula"]
     assert drawing.title == "GQA-2 caches 480 B per token, 33.3% of MHA's"
     assert [text.startswith("<b>") for text in totals.text] == [c == CONFIG for c in configs]
-    assert result_of(drawing.formula) == measured[CONFIG] == 480
-    assert result_of(groups.cache(measured, MLA).formula) == measured[MLA] == 3 * (14 + 2) * 4
+    assert results(drawing.formula) == [measured[CONFIG]] == [480]
+    assert results(groups.cache(measured, MLA).formula) == [measured[MLA]] == [3 * (14 + 2) * 4]
     assert groups.cache_caption(measured, CONFIG).line.replace("\u2009", "") == "L·2·K·D·b = 3·2·2·10·4 = 480 B"
     assert groups.cache_caption(measured, MLA).line.replace("\u2009", "") == "L·(R + P)·b = 3·(14 + 2)·4 = 192 B"
     assert "kv_lora_rank 14, qk_rope_head_dim 2" in drawing.note  # which MLA it is
@@ -191,7 +187,7 @@ def test_fewer_kv_heads_change_the_cache_and_not_the_work():
     above = groups_work.work_panel(configs, CONFIG, 23)
     assert above["title"] == "GQA-2: 100% of MHA's attention FLOPs, 33.3% of its cache"
     assert "FLOPs" in above["line"] and "FLOPs" not in drawing.formula
-    assert result_of(drawing.formula) == drawing.table["cache bytes read"][configs.index(CONFIG)]
+    assert results(drawing.formula) == [drawing.table["cache bytes read"][configs.index(CONFIG)]]
 
 
 def test_the_title_is_on_the_selected_attention_and_the_note_on_the_one_that_reads_least():
@@ -235,7 +231,7 @@ def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
     assert len(k_latent.y) == record[0].k.shape[1]
     expanded = record[0].k[0, :, 0].numel() + record[0].v[0, :, 0].numel()
     assert drawing.title == f"16 cached numbers become {expanded}: keys and values of 6 heads"
-    assert result_of(drawing.formula) == expanded
+    assert results(drawing.formula)[-1] == expanded
     assert equal_tables(drawing)
 
 

@@ -23,7 +23,7 @@ from attnviz.figures.theme import FAINT, NEUTRAL, kv_colour, kv_scale
 from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.ui.components.rope_clocks import pack
-from tests.oracles import equation_results
+from tests.arithmetic import results
 
 HEAD = rope_scores.Head(1, 5, 2, 4, "untrained, seed 7")
 FREQUENCIES = rope_frequencies(14).numpy()
@@ -41,9 +41,9 @@ def test_what_is_defined_stands_beside_its_definition_and_the_rest_below():
 
 def test_a_false_equation_is_found():
     drawn = score_drawn(16, 5)
-    assert equation_results(drawn.formula)[-1] == pytest.approx(float(drawn.title.rpartition("score ")[2].split()[0]))
+    assert results(drawn.formula)[-1] == pytest.approx(float(drawn.title.rpartition("score ")[2].split()[0]))
     with pytest.raises(AssertionError):
-        equation_results(drawn.formula.replace(f"= {equation_results(drawn.formula)[-1]:.2f}", "= 8.71"))
+        results(drawn.formula.replace(f"= {results(drawn.formula)[-1]:.2f}", "= 8.71"))
 
 
 def score_drawn(m: int, n: int, rotary_dim: int = 14, head_dim: int = 22) -> rope_scores.Drawing:
@@ -63,7 +63,7 @@ def test_the_formula_of_a_score_is_its_sum_of_rotated_and_unrotated_parts(rotary
     frequencies = rope_frequencies(rotary_dim)
     rotated = [apply_rope(x, torch.tensor([at]), frequencies)[0] for x, at in ((q, m), (k, n))]
     score = float(rotated[0] @ rotated[1]) / head_dim**0.5
-    distance, pairs, printed = equation_results(drawing.formula)
+    distance, pairs, printed = results(drawing.formula)
     assert (distance, printed) == (m - n, pytest.approx(score, abs=0.006))
     assert pairs == pytest.approx(float(rotated[0][:rotary_dim] @ rotated[1][:rotary_dim]), abs=0.006)
     assert drawing.table["score"][abs(m - n)] == pytest.approx(score)
@@ -76,7 +76,7 @@ def test_the_formula_of_the_bound_is_the_bound_that_is_drawn(rotary_dim, head_di
     scores = score_parts(q, k, frequencies, distances).sum(0) / head_dim**0.5
     bound = decay_bound(q, k, frequencies, distances)
     drawing = rope_scores.decay(scores, bound, 7, head_dim, head_dim - rotary_dim, HEAD)
-    assert equation_results(drawing.formula) == [pytest.approx(drawing.table["bound"][7], abs=0.006)]
+    assert results(drawing.formula) == [pytest.approx(drawing.table["bound"][7], abs=0.006)]
     assert drawing.table["bound"][7] > abs(float(q[rotary_dim:] @ k[rotary_dim:])) / head_dim**0.5
     share = max(s / b for s, b in zip(drawing.table["|score|"], drawing.table["bound"], strict=True))
     assert f"at most {share:.1%} of its bound".replace(".0%", "%") in drawing.title
@@ -94,7 +94,7 @@ def test_a_text_spans_one_step_less_than_it_has_tokens():
     seven = rope.wavelengths(FREQUENCIES, n_tokens=7, context=7, theta=10000.0)  # 6 steps of 1 radian: 344 degrees
     assert seven.title == "0 of 7 pairs complete a turn in this text, 0 in 7 tokens as in training"
     assert seven.table["turns in this text"][0] == pytest.approx(6 / (2 * np.pi))
-    assert equation_results(seven.formula) == pytest.approx([1, 6.28, 0.955])
+    assert results(seven.formula) == pytest.approx([1, 6.28, 0.955])
     eight = rope.wavelengths(FREQUENCIES, n_tokens=8, context=None, theta=10000.0)
     assert eight.title == "1 of 7 pairs completes a turn in this text"
 
@@ -103,11 +103,9 @@ def test_the_formulas_of_a_pair_are_its_frequency_wavelength_and_rotation():
     drawing = rope.wavelengths(FREQUENCIES, 100, None, 10000.0)  # pair 2 is the last to complete a turn
     frequency = 10000 ** (-2 / 7)
     expected = [frequency, 2 * np.pi / frequency, 99 * frequency / (2 * np.pi)]
-    assert equation_results(drawing.formula) == pytest.approx(expected, rel=0.005)
+    assert results(drawing.formula) == pytest.approx(expected, rel=0.005)
     rotation = rope.rotation_maps(FREQUENCIES, 100, 53, 10000.0)
-    assert equation_results(rotation.formula) == pytest.approx(
-        [np.cos(53 * frequency), np.sin(53 * frequency)], abs=0.001
-    )
+    assert results(rotation.formula) == pytest.approx([np.cos(53 * frequency), np.sin(53 * frequency)], abs=0.001)
     for pair, text in enumerate(rope.pair_in_numbers(7, 10000.0)):
         theta, length = (float(line.rpartition("= ")[2].split()[0].replace(",", "")) for line in text.split("\n")[:2])
         assert (theta, length) == (
@@ -280,7 +278,7 @@ def test_shifts_draw_the_change_of_each_shift_and_say_how_many_were_tried():
     assert exact[-1] < run_here[-1] < naive[-1]
     assert f"11 shifts up to 100,000 this score changes by at most {np.nanmax(run_here):.2g} " in drawing.title
     assert len(drawing.table["shift"]) == 12
-    assert equation_results(drawing.formula) == pytest.approx([shifted.float64[0], shifted.float64[-1]], abs=1e-6)
+    assert results(drawing.formula) == pytest.approx([shifted.float64[0], shifted.float64[-1]], abs=1e-6)
     assert "s_{9,4}" in drawing.formula and "s_{100009,100004}" in drawing.formula
 
 

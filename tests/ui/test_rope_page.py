@@ -11,8 +11,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.checkpoints import load_checkpoint
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
-from tests.arithmetic import check
-from tests.oracles import equation_results
+from tests.arithmetic import check, results
 
 ROOT = Path(__file__).parents[2]
 TEXT = "The old man laughed. The little girl found a red ball in the garden, and the old man laughed again at the girl."
@@ -52,11 +51,11 @@ def test_every_formula_of_a_score_is_the_score_that_the_model_computed(model, la
     *_, apart, bound = formulas(app)
     (*_, shifted) = formulas(opened(model=model, text=TEXT, tab="equal", **{n: str(v) for n, v in link.items()}))
     expected = float(traced(model, TEXT).scores_of(layer, head)[query, key])
-    assert equation_results(shifted) == pytest.approx([expected, expected], abs=1e-4)
-    distance, _, score = equation_results(apart)
+    assert results(shifted) == pytest.approx([expected, expected], abs=1e-4)
+    distance, _, score = results(apart)
     assert (distance, score) == (query - key, pytest.approx(expected, abs=0.006))
     assert f"s_{{{query},{key}}}" in shifted and f"s_{{{query},{key}}}" in apart
-    (limit,) = equation_results(bound)
+    (limit,) = results(bound)
     assert abs(expected) <= limit
 
 
@@ -70,8 +69,8 @@ def test_the_rotation_of_a_pair_is_that_of_the_model(model, pair):
     q, k = traced_here.q[layer, head, m], traced_here.k[layer, traced_here.config.layer.kv_head_of[head], n]
     before, first = traced_here.q_pre_rope[layer, head, m], 16 if model == "mla" else 0
     a, b = first + pair, first + pair + traced_here.config.rotary_dim // 2
-    results = [float(n) for n in re.findall(r"^= (-?\d+\.\d+)$", rotation, re.MULTILINE)]
-    assert results[-3:] == pytest.approx([q[a], q[b], q[a] * k[a] + q[b] * k[b]], abs=6e-4)
+    found = [float(n) for n in re.findall(r"^= (-?\d+\.\d+)$", rotation, re.MULTILINE)]
+    assert found[-3:] == pytest.approx([q[a], q[b], q[a] * k[a] + q[b] * k[b]], abs=6e-4)
     assert check(rotation, tex=True) == []
     said = {n.strip("()") for n in re.findall(r"-?\d+\.\d{3}", rotation)}
     assert {f"{before[a]:z.3f}", f"{before[b]:z.3f}", f"{k[a]:z.3f}", f"{k[b]:z.3f}"} <= said
