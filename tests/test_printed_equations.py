@@ -17,10 +17,11 @@ from unicodedata import normalize
 import numpy as np
 import pytest
 
-from attnviz.cost import load_presets
+from attnviz.cost import Accelerator, load_presets
 from attnviz.equations import Equation
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Caption, Drawing
+from attnviz.mechanisms import letter
 from attnviz.session.settings import Settings
 from tests.arithmetic import NOTHING, check
 from tests.walk import (
@@ -113,6 +114,7 @@ class Found:
     unequal: dict[str, str] = field(default_factory=dict)
     unnamed: dict[str, str] = field(default_factory=dict)
     long: dict[str, str] = field(default_factory=dict)
+    ambiguous: dict[str, str] = field(default_factory=dict)
     with_letters: Counter = field(default_factory=Counter)
     evaluated: Counter = field(default_factory=Counter)
     compared: Counter = field(default_factory=Counter)
@@ -129,6 +131,7 @@ def found_on(visits: list[Visit]) -> Found:
 
 def look_at(visit: Visit, page: Page, found: Found) -> None:
     view = visit.page, visit.settings.tab
+    found.ambiguous |= {problem: str(visit) for problem in page.ambiguous}
     for said in page.said:
         if "=" not in said.text and "≈" not in said.text:
             continue
@@ -191,6 +194,7 @@ def test_what_every_view_prints_is_right(path):
     least = LEAST.get(path, (1, 1))
     assert found.evaluated.total() >= least[0], "fewer equations were found on this page: does the walk still see them?"
     assert found.unnamed == {}, report(found.unnamed)
+    assert found.ambiguous == {}, report(found.ambiguous)
     assert {page for page, _ in found.with_letters} == {path}
     assert found.long == {}, f"move details of a note to the drawing's `more`:\n{report(found.long)}"
     assert found.compared.total() >= least[1], "fewer numbers of titles were compared on this page"
@@ -220,6 +224,12 @@ def test_a_letter_without_a_name_is_noticed(monkeypatch):
     monkeypatch.setattr(Equation, "legend", lambda self: {})
     found = look_at_one("pages/3_rope.py")
     assert {"θ", "m", "q", "k", "r", "φ"} <= {problem.split()[0] for problem in found.unnamed}
+
+
+def test_a_letter_with_two_values_is_noticed(monkeypatch):
+    monkeypatch.setattr(Accelerator, "rate", lambda self: letter("Π", self.bandwidth, scientific=True))
+    found = found_on([Visit(COST, Settings(tab="speed"))])
+    assert {problem.split()[0] for problem in found.ambiguous} == {"Π"}
 
 
 GREEK = {"theta": "θ", "lambda": "λ", "alpha": "α", "beta": "β", "varphi": "φ", "ell": "ℓ"}

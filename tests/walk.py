@@ -22,10 +22,12 @@ from attnviz.compute import models as compute_models
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.decode import comparisons
 from attnviz.decode.comparisons import spreads
+from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.pages import ALL
 from attnviz.session.settings import DEFAULT_TEXT, MODELS, PRESETS, Settings
 from attnviz.ui import charts
+from tests.legends import ambiguous
 
 ROOT = Path(__file__).parent.parent
 OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
@@ -189,6 +191,7 @@ class Page:
 
     said: list[Said]
     captions: list[tuple[str, Caption | Drawing]]  # with the name of the function that made them
+    ambiguous: Sequence[str] = ()  # letters that a legend gives two values
 
 
 def decode_little(patch: pytest.MonkeyPatch, n_read: int) -> None:
@@ -207,7 +210,9 @@ def decode_little(patch: pytest.MonkeyPatch, n_read: int) -> None:
 def walking() -> Iterator:
     """Return a function that opens a visit's page with all its expanders open."""
     made: list[tuple[str, Caption | Drawing]] = []
+    twice: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Equation, "legend", _checking(Equation.legend, twice))
         for kind in (Caption, Drawing):
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
         patch.setattr(charts, "is_open", lambda expander: True)
@@ -221,15 +226,25 @@ def walking() -> Iterator:
             ).values():  # clear caches, or drawings of earlier visits would not be recorded
                 getattr(kept, "cache_clear", lambda: None)()
             made.clear()
+            twice.clear()
             app = AppTest.from_file(ROOT / FRONT, default_timeout=60)
             if visit.page != FRONT:
                 app.switch_page(visit.page)
             app.query_params.update(visit.settings.to_link())
             app.run()
             assert not app.exception, (str(visit), [e.value for e in app.exception])
-            return Page(list(_said(app)), list(made))
+            return Page(list(_said(app)), list(made), list(twice))
 
         yield opened
+
+
+def _checking(legend, twice: list[str]):
+    def legend_and_check(self):
+        together = sys._getframe(1).f_locals.get("equations", (self,))  # those that share a legend: figures/phrases.py
+        twice.extend(ambiguous(*together))
+        return legend(self)
+
+    return legend_and_check
 
 
 def _keeping(create, made: list):

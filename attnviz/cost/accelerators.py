@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from attnviz.equations import Expression, Value, function
+from attnviz.mechanisms import letter
+
 
 @dataclass(frozen=True)
 class Accelerator:
@@ -33,7 +36,19 @@ class Accelerator:
     @property
     def ridge(self) -> float:
         """FLOPs per byte above which arithmetic, not memory, is the limit."""
-        return self.flops / self.bandwidth
+        return self.ridge_cost().value
+
+    def ridge_cost(self) -> Expression:
+        """Return the same as an expression."""
+        return self.peak() / self.rate()
+
+    def peak(self) -> Value:
+        """Return the peak FLOP/s under their letter."""
+        return letter("Π", self.flops, f"peak {self.arithmetic} FLOP/s", scientific=True)
+
+    def rate(self) -> Value:
+        """Return the bytes per second under their letter."""
+        return letter("β", self.bandwidth, scientific=True)
 
     def times(self, n: int) -> Accelerator:
         """Return `n` of these: memory, bandwidth and FLOP/s added up."""
@@ -57,6 +72,33 @@ class Accelerator:
     def by_data_sheet(self) -> Accelerator:
         """Return the accelerator with the data sheet's memory, its GB read as 10^9 bytes."""
         return replace(self, memory=round(self.data_sheet_gb * 10**9))
+
+
+class Pass:
+    """One pass of a model, a decode step or the prefill of a prompt, and the bound on its time."""
+
+    def work(self) -> Expression:
+        """Return the FLOPs under their letter."""
+        raise NotImplementedError
+
+    def read(self) -> Expression:
+        """Return the bytes read, as an expression."""
+        raise NotImplementedError
+
+    def least_seconds(self, accelerator: Accelerator) -> Expression:
+        """Return the minimum time, as an expression: reading and arithmetic overlap perfectly, both at their peak."""
+        return function("max", self.read() / accelerator.rate(), self.work() / accelerator.peak())
+
+    def seconds(self, accelerator: Accelerator) -> float:
+        """Return the same as a number."""
+        return self.least_seconds(accelerator).value
+
+    def reading_seconds(self, accelerator: Accelerator) -> float:
+        return self.read().value / accelerator.bandwidth
+
+    def bound_by(self, accelerator: Accelerator) -> str:
+        """Return the limit that takes longer: "memory" or "compute"."""
+        return "memory" if self.reading_seconds(accelerator) >= self.work().value / accelerator.flops else "compute"
 
 
 def load_accelerators() -> dict[str, Accelerator]:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from attnviz.checks import number
 from attnviz.config import ModelConfig
-from attnviz.cost.accelerators import Accelerator
+from attnviz.cost.accelerators import Accelerator, Pass
 from attnviz.cost.cached import kv_cache_bytes
 from attnviz.cost.sums import mixers, parts, product, width, with_factor
 from attnviz.cost.weights import count_parameters, multiplied_weights
@@ -20,7 +20,7 @@ from attnviz.mechanisms import letter
 
 
 @dataclass(frozen=True)
-class DecodeStep:
+class DecodeStep(Pass):
     """FLOPs and bytes of one step for a whole batch."""
 
     batch_size: int
@@ -31,27 +31,31 @@ class DecodeStep:
     @property
     def intensity(self) -> float:
         """FLOPs per byte read."""
-        return self.flops / (self.weight_bytes + self.cache_bytes)
+        return self.intensity_cost().value
 
     @property
     def largest_intensity(self) -> float:
         """FLOPs per byte that `intensity` approaches as the batch grows: each sequence reads a cache of its own."""
         return self.flops / self.cache_bytes
 
-    def seconds(self, accelerator: Accelerator) -> float:
-        """Return the minimum time of a step: reading and arithmetic overlap perfectly, both at their peak."""
-        return max(self.reading_seconds(accelerator), self.flops / accelerator.flops)
+    def work(self) -> Expression:
+        return letter("f", self.flops, "FLOPs per step", scientific=True)
 
-    def reading_seconds(self, accelerator: Accelerator) -> float:
-        return (self.weight_bytes + self.cache_bytes) / accelerator.bandwidth
+    def read(self) -> Expression:
+        weights = letter("Mₚ", self.weight_bytes, "bytes of weights read", scientific=True)
+        return weights + letter("Mₖ", self.cache_bytes, scientific=True)
+
+    def intensity_cost(self) -> Expression:
+        """Return the FLOPs per byte read, as an expression."""
+        return self.work() / self.read()
+
+    def rate(self, accelerator: Accelerator) -> Expression:
+        """Return the bound on the tokens per second of all sequences together, as an expression."""
+        return letter("B", self.batch_size) / self.least_seconds(accelerator)
 
     def tokens_per_second(self, accelerator: Accelerator) -> float:
-        """Return the bound for all sequences together."""
-        return self.batch_size / self.seconds(accelerator)
-
-    def bound_by(self, accelerator: Accelerator) -> str:
-        """Return the limit that takes longer: "memory" or "compute"."""
-        return "memory" if self.reading_seconds(accelerator) >= self.flops / accelerator.flops else "compute"
+        """Return the same as a number."""
+        return self.rate(accelerator).value
 
 
 def decode_step(

@@ -11,6 +11,8 @@ from attnviz.checks import number
 from attnviz.config import ModelConfig
 from attnviz.cost.cached import LARGEST_CONTEXT, cache_parts, cached_tokens, kv_cache_bytes
 from attnviz.cost.weights import count_parameters
+from attnviz.equations import Expression, function
+from attnviz.mechanisms import letter
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,19 @@ class MemoryPlan:
     def free(self) -> int:
         """Bytes left for the cache; negative if bytes are missing."""
         return self.memory - self.weights - self.reserve
+
+    def sequences(self) -> Expression:
+        """Return the number of sequences that fit at once, as an expression."""
+        memory, weights, reserve = self._letters()
+        return function("floor", (memory - weights - reserve) / letter("M₁", self.cache_of_one))
+
+    def missing(self) -> Expression:
+        """Return the bytes missing for the weights, or for weights and reserve if the weights alone fit."""
+        memory, weights, reserve = self._letters()
+        return weights + reserve - memory if self.weights_fit else weights - memory
+
+    def _letters(self) -> tuple[Expression, Expression, Expression]:
+        return letter("M", self.memory), letter("Mₚ", self.weights), letter("Mₑ", self.reserve)
 
     @property
     def weights_fit(self) -> bool:

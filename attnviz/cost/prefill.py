@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from attnviz.checks import number, whole
 from attnviz.config import ModelConfig
-from attnviz.cost.accelerators import Accelerator
+from attnviz.cost.accelerators import Pass
 from attnviz.cost.cached import LARGEST_CONTEXT
 from attnviz.cost.decode import weight_bytes_read
 from attnviz.cost.sums import mixers, product, with_factor
@@ -19,7 +19,7 @@ from attnviz.mechanisms import letter
 
 
 @dataclass(frozen=True)
-class Prefill:
+class Prefill(Pass):
     """FLOPs and bytes of one prompt, from its first token to the logits of the token after it.
 
     layer_weights: weights of the matrices used for one token, without the output layer: of a mixture only the experts
@@ -43,14 +43,11 @@ class Prefill:
     def flops(self) -> int:
         return self.weight_flops + self.attention_flops
 
-    def seconds(self, accelerator: Accelerator) -> float:
-        """Return the least time to the first token: reading and arithmetic overlap perfectly, both at their peak."""
-        return max(self.weight_bytes / accelerator.bandwidth, self.flops / accelerator.flops)
+    def work(self) -> Expression:
+        return letter("f", self.flops, "FLOPs of the prompt", scientific=True)
 
-    def bound_by(self, accelerator: Accelerator) -> str:
-        """Return the limit that takes longer: "memory" or "compute"."""
-        reading = self.weight_bytes / accelerator.bandwidth
-        return "memory" if reading >= self.flops / accelerator.flops else "compute"
+    def read(self) -> Expression:
+        return letter("Mₚ", self.weight_bytes, "bytes of weights read", scientific=True)
 
 
 def prefill(model: ModelConfig, n_tokens: int, *, weight_bits: float = 16) -> Prefill:

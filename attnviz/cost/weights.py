@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from attnviz.config import ModelConfig
 from attnviz.cost.sums import executed, over_layers, parts, width
-from attnviz.equations import Expression, total
+from attnviz.equations import Expression, Labelled, tex_text, total
 from attnviz.mechanisms import Experts, letter
 
 
@@ -42,7 +43,38 @@ def parameters(model: ModelConfig) -> Expression:
     """Return the parameters of a model as one expression: embeddings, layers, norms, output layer."""
     C = width(model)
     layers = [(n, total(list(part.parameters(C).values()))) for n, part in parts(model)]
-    return total([*_embeddings(model).values(), over_layers(model, layers), _norms(model), *_output_layer(model)])
+    return total([*embeddings(model).values(), over_layers(model, layers), _norms(model), *_output_layer(model)])
+
+
+def attention_parameters(model: ModelConfig) -> Expression:
+    """Return those of the first layer's attention: its matrices, then its biases and norms."""
+    C = width(model)
+    matrices, others = model.mixer.matrices(C), model.mixer.added(C)
+    if not others:
+        return attention_matrices(model)
+    names = dict.fromkeys("biases" if name in matrices else name for name in others)
+    added = Labelled(total(list(others.values())), tex_text(", ".join(names)))
+    return total([*_labelled(matrices), added])
+
+
+def attention_matrices(model: ModelConfig) -> Expression:
+    """Return those of its matrices; equal ones are added once, with their names below: 2 · C · H · D."""
+    return total(_labelled(model.mixer.matrices(width(model))))
+
+
+def _labelled(matrices: dict[str, Expression]) -> list[Expression]:
+    named: dict[Expression, list[str]] = {}
+    for name, weights in matrices.items():
+        named.setdefault(weights, []).append(name)
+    return [
+        Labelled(weights if len(names) == 1 else len(names) * weights, _matrix_names(names))
+        for weights, names in named.items()
+    ]
+
+
+def _matrix_names(parts: Sequence[str]) -> str:
+    """Return the label of equal matrices, W_q, W_o for "q" and "o", or of one: its part's name."""
+    return ", ".join(f"W_{part}" for part in parts) if len(parts) > 1 else tex_text(parts[0])
 
 
 def count_parameters(model: ModelConfig) -> ParameterCount:
@@ -53,7 +85,7 @@ def count_parameters(model: ModelConfig) -> ParameterCount:
 
 @lru_cache(maxsize=1024)  # a page asks for the same models many times
 def _counted(model: ModelConfig) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...], int, int]:
-    C, found = width(model), {name: _int(n) for name, n in _embeddings(model).items()}
+    C, found = width(model), {name: _int(n) for name, n in embeddings(model).items()}
     for n, part in parts(model):
         for name, numbers in part.parameters(C).items():
             found[name] = found.get(name, 0) + n * _int(numbers)
@@ -82,7 +114,8 @@ def output_weights(model: ModelConfig) -> int:
     return (model.vocab_size if model.head_rows is None else model.head_rows) * model.d_model
 
 
-def _embeddings(model: ModelConfig) -> dict[str, Expression]:
+def embeddings(model: ModelConfig) -> dict[str, Expression]:
+    """Return the parameters of the embeddings of tokens, and of positions if they are learned."""
     C = width(model)
     found: dict[str, Expression] = {"token embeddings": letter("U", model.vocab_size) * C}
     if model.learned_position_rows:

@@ -125,8 +125,8 @@ def work(found: Compared) -> Drawing:
         yaxis={**BARE, "autorange": "reversed"}, legend={"orientation": "h", "y": 1.2},
     )  # fmt: skip
     share = Equation(
-        Value(found.without.multiplications, "A", "multiplications without a cache, MLA expanded")
-        / Value(found.with_cache.multiplications, "C", "multiplications with a cache, MLA absorbed")
+        Value(found.without.multiplications, "m′", "multiplications without a cache, MLA expanded", latex="m'")
+        / Value(found.with_cache.multiplications, "m", "multiplications with a cache, MLA absorbed")
     )
     latent = found.without.multiplications != n * found.with_cache.multiplications
     every = "both" if n == 2 else f"all {n}"

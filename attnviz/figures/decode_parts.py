@@ -19,6 +19,7 @@ from attnviz.figures.numbers import printed, signed, told_apart
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE
+from attnviz.mechanisms import letter
 from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
@@ -287,9 +288,9 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
     figure.update_layout(
         xaxis={"title": {"text": "pass of the model"}, "dtick": 1}, yaxis={"title": {"text": "tokens"}}
     )
-    passes = Value(len(x), "P", "passes of the model")
-    agreed = Equation(Value(found.n_accepted, "A", "tokens accepted") / passes, digits=2)
-    written = Equation(Value(found.n_tokens, "N", "tokens written") / passes, digits=2)
+    passes = Value(len(x), "p", "passes of the model")
+    agreed = Equation(Value(found.n_accepted, "a", "tokens accepted") / passes, digits=2)
+    written = Equation(Value(found.n_tokens, "n", "tokens written") / passes, digits=2)
     saved = found.n_tokens - len(x)
     n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
     proposes = f"{SHIPPED[drafter]} proposes" if drafter in SHIPPED else f"{drafter} propose"
@@ -383,7 +384,7 @@ def roofline(found: Roofline) -> Drawing:
     intensity = [phase.flops / phase.bytes_read for phase in found.phases]
     speed = [phase.seconds.per_second(phase.flops) for phase in found.phases]
     equation = Equation(
-        Value(one.flops, "F", "FLOPs of a decode step") / Value(one.bytes_read, "B", "bytes it reads"), digits=2
+        letter("f", one.flops, "FLOPs of a decode step") / Value(one.bytes_read, "r", "bytes it reads"), digits=2
     )
     per_token = 1e3 * prefill.seconds.median / prefill.n_tokens
     measured = [phase.seconds for phase in found.phases]

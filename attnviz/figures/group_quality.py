@@ -255,7 +255,7 @@ def bits_per_character(losses: NDArray, n_characters: float) -> Equation:
     nats = Value(float(losses.mean()), "ℓ", "loss, nats per token", digits=4, latex=r"\ell")
     characters = Value(n_characters, "c", "characters of the predicted tokens")
     return Equation(
-        nats * Value(len(losses), "N", "predicted tokens") / (characters * Value(math.log(2), "ln 2", latex=r"\ln 2")),
+        nats * Value(len(losses), "n", "predicted tokens") / (characters * Value(math.log(2), "ln 2", latex=r"\ln 2")),
         digits=3,
     )
 

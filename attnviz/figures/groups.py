@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
 from attnviz.cost.cached import cached_per_token
+from attnviz.cost.weights import attention_matrices
 from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption, Drawing, drawn
 from attnviz.figures.phrases import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
-from attnviz.mechanisms import letter
 from attnviz.phrases import count, listed
 
 SOFT, STRONG = 0.35, 1.0  # opacity: of the others and of the selected
@@ -115,9 +115,7 @@ def projections_caption(config: ModelConfig) -> Caption:
 
 def projection_weights(config: ModelConfig) -> Equation:
     """Return the equation of the weights in W_q, W_k, W_v and W_o of one layer."""
-    c = config.layer
-    width, dim = letter("C", c.d_model), letter("D", c.head_dim)
-    return Equation(2 * width * (letter("H", c.n_heads) + letter("K", c.n_kv_heads)) * dim, unit="weights")
+    return Equation(attention_matrices(config), unit="weights")
 
 
 def _shapes(c: AttentionConfig) -> dict[str, tuple[int, int]]:

@@ -19,6 +19,7 @@ from attnviz.figures.numbers import DIGITS, form, printed, rounded, significant
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, DIVERGING, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import BARE
+from attnviz.mechanisms import letter
 from attnviz.phrases import count
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def score_equation(parts: ScoreParts, query: int, key: int, root: float | None =
         latex=rf"q_{{{query}}} \cdot k_{{{key}}}", **form(parts.dot),
     )  # fmt: skip
     D = len(parts.order)
-    divisor = Value(D, "D", "head_dim") if root in (None, D) else Value(root, "n", "query_pre_attn_scalar")
+    divisor = letter("D", D) if root in (None, D) else Value(root, "n", "query_pre_attn_scalar")
     scale = function("√", divisor)
     return Equation(
         dot / scale, f"s({query}, {key})", f"s_{{{at}}}", **form(parts.score), computed=float(rounded(parts.score)),

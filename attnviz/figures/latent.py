@@ -6,11 +6,12 @@ H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
 from __future__ import annotations
 
 from attnviz.config import ModelConfig
-from attnviz.equations import Equation, Value, tex_lines
+from attnviz.equations import Equation, tex_lines, total
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
+from attnviz.mechanisms import Latent, letter
 from attnviz.phrases import count
 
 LATENT, KEY = 1.0, 0.55  # opacity of the two cached parts
@@ -126,36 +127,26 @@ def absorbing(config: ModelConfig, n_tokens: int) -> Drawing:
 
 def absorbed_flops(c: ModelConfig, n_tokens: int) -> Equation:
     """Return the FLOPs of W_UK and W_UV for one token, and of scores and sums over the latents."""
-    H, R, P, N, V, S = _letters(c, n_tokens)
-    return Equation(2 * H * R * (N + V) + 2 * S * H * (2 * R + P), unit="absorbed")
+    mixer, S = _latent(c), letter("S", n_tokens, "tokens, including the new one")
+    return Equation(mixer.absorbed_products() + S * mixer.flops_per_pair(absorbed=True), unit="absorbed")
 
 
 def expanded_flops(c: ModelConfig, n_tokens: int) -> Equation:
     """Return the FLOPs of expanding each latent, and of scores and sums over the heads' keys and values."""
-    H, R, P, N, V, S = _letters(c, n_tokens)
-    return Equation(2 * S * H * R * (N + V) + 2 * S * H * (N + P + V), unit="expanded")
-
-
-def _letters(c: ModelConfig, n_tokens: int) -> tuple[Value, ...]:
-    return (
-        Value(c.n_heads, "H", "heads"),
-        Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent"),
-        Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the shared RoPE key"),
-        Value(c.qk_nope_head_dim, "N", "qk_nope_head_dim, width of a head's key from the latent"),
-        Value(c.v_head_dim, "V", "v_head_dim, width of a head's value"),
-        Value(n_tokens, "S", "tokens, including the new one"),
-    )
+    mixer, S = _latent(c), letter("S", n_tokens, "tokens, including the new one")
+    return Equation(S * mixer.absorbed_products() + S * mixer.flops_per_pair(), unit="expanded")
 
 
 def sizes(c: ModelConfig) -> tuple[Equation, Equation]:
     """Return the equations of the numbers cached per token and layer, and of those of its heads' keys and values."""
-    rope = Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the shared RoPE key")
-    nope = Value(c.qk_nope_head_dim, "N", "qk_nope_head_dim, width of a head's key from the latent")
-    value = Value(c.v_head_dim, "V", "v_head_dim, width of a head's value")
-    cached = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent") + rope
-    return Equation(cached, unit="cached"), Equation(
-        Value(c.n_heads, "H", "heads") * (nope + rope + value), unit="expanded"
-    )
+    mixer = _latent(c)
+    cached = total([vectors.width for vectors in mixer.cached()])
+    return Equation(cached, unit="cached"), Equation(mixer.expanded_numbers(), unit="expanded")
+
+
+def _latent(c: ModelConfig) -> Latent:
+    assert isinstance(c.mixer, Latent)
+    return c.mixer
 
 
 def _bars(what: str, rows: list[str], start: int, width: int, colour: str | list[str], opacity: float) -> dict:

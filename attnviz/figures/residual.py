@@ -17,6 +17,7 @@ from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
+from attnviz.mechanisms import letter
 from attnviz.phrases import count
 
 MAX_TICKS = 6  # of the colour bar, above which only powers of ten are named
@@ -40,7 +41,7 @@ def stream(
     )  # fmt: skip
     rms = Equation(
         Value(float(norms[-1, query]), "‖x‖", "norm of the stream, last row", digits=3, latex=r"\lVert x \rVert")
-        / function("√", Value(d_model, "C", "d_model")),
+        / function("√", letter("C", d_model)),
         name="rms", name_tex=r"\operatorname{rms}", digits=3,
     )  # fmt: skip
     of = "mean without token 0" if n_tokens > 1 else "1 token"

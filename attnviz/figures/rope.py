@@ -29,6 +29,7 @@ from attnviz.figures.theme import (
     OUTLINE,
     base_figure,
 )
+from attnviz.mechanisms import letter
 from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def wavelength(pair: int, n_pairs: int, theta: float) -> Equation:
 
 def turns_within(pair: int, n_pairs: int, theta: float, n_tokens: int) -> Equation:
     """Return the equation of one pair's turns from the first to the last token of a text."""
-    steps = Value(n_tokens, "N", "tokens in the text") - 1
+    steps = letter("S", n_tokens, "tokens in the text") - 1
     return Equation(steps * frequency_value(pair, n_pairs, theta) / (2 * PI), "turns", r"\text{turns}", digits=3)
 
 

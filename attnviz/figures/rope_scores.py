@@ -21,6 +21,7 @@ from attnviz.figures.phrases import meanings
 from attnviz.figures.rope import subscript
 from attnviz.figures.theme import BROWN, DIVERGING, FAINT, MASKED, NEUTRAL, PETROL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
+from attnviz.mechanisms import letter
 from attnviz.phrases import count, span
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _pairs_term(parts: NDArray, pairs: NDArray) -> Value:
 
 def _over_root(product: Expression, head_dim: int) -> Expression:
     """Return a product q·k, or a bound of it, divided by √D."""
-    return product / function("√", Value(head_dim, "D", "dimensions of a head"))
+    return product / function("√", letter("D", head_dim))
 
 
 def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotated: int, head: Head) -> Drawing:

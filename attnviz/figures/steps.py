@@ -20,6 +20,7 @@ from attnviz.figures.numbers import DIGITS, percent, printed
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
+from attnviz.mechanisms import letter
 from attnviz.phrases import count
 
 MAX_COLUMNS = 16  # tokens in a table with text in its cells
@@ -313,8 +314,8 @@ def _share_text(share: float) -> str:
 
 def _moved(n_tokens: int, head_dim: int, value_dim: int, block: int) -> tuple[Equation, Equation]:
     """Return the bytes with the full score matrix and with tiles: q and k are D wide, v and the output V."""
-    T, B = Value(n_tokens, "T", "tokens"), Value(block, "B", "keys and queries per tile")
-    D, V = Value(head_dim, "D", "width of a query and a key"), Value(value_dim, "V", "width of a value")
+    T, B = letter("T", n_tokens, "tokens"), Value(block, "Bₜ", "keys and queries per tile", latex="B_t")
+    D, V = letter("D", head_dim, "width of a query and a key"), letter("V", value_dim, "width of a value")
     return (
         Equation(4 * (2 * T * D + 2 * T * V + 4 * T * T), unit="B"),
         Equation(4 * (T * (D + V) + T * (D + V) * function("ceil", T / B)), unit="B"),

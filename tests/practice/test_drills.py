@@ -408,7 +408,8 @@ def test_what_bounds_derives_both_numbers_and_gives_a_reason_per_option():
         link = question.link[1]
         model, machine = load_presets()[link["preset"]], load_accelerators()[link["machine"]]
         step = decode_step(model, int(link["context"]), int(link["batch"]))
-        intensity, ridge = question.solution
+        flops, intensity, ridge = question.solution
+        assert flops.value == pytest.approx(step.flops)
         assert intensity.value == pytest.approx(step.intensity) and ridge.value == pytest.approx(machine.ridge)
         assert f"does {step.intensity:.1f} FLOPs per byte" in question.because
         for name in ("what_bounds", "softmax_of_nothing"):

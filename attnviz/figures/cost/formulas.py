@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from attnviz.config import ModelConfig
 from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, Prefill, cache, decode_cost
 from attnviz.cost.prefill import prefill_attention, prefill_weights
 from attnviz.cost.units import bytes_text
-from attnviz.equations import (
-    Equation,
-    Expression,
-    Labelled,
-    Steps,
-    Value,
-    function,
-    tex_text,
-    total,
-)
+from attnviz.cost.weights import attention_parameters
+from attnviz.equations import Equation, Labelled, Steps, Value, function, tex_text, total
 from attnviz.mechanisms import LETTERS, letter
 
 
 def attention_equation(model: ModelConfig) -> Equation:
-    """Return the equation of one layer's attention weights; equal matrices are added once: 2 · C · H · D."""
-    C, named = letter("C", model.d_model), dict[Expression, list[str]]()
-    matrices, others = model.mixer.matrices(C), model.mixer.added(C)
-    for name, weights in matrices.items():
-        named.setdefault(weights, []).append(name)
-    terms: list[Expression] = [
-        Labelled(weights if len(names) == 1 else len(names) * weights, matrix_names(names))
-        for weights, names in named.items()
-    ]
-    if others:
-        names = dict.fromkeys("biases" if name in matrices else name for name in others)
-        terms.append(Labelled(total(list(others.values())), tex_text(", ".join(names))))
-    return Equation(total(terms))
-
-
-def matrix_names(parts: Sequence[str]) -> str:
-    """Return the label of equal matrices, W_q, W_o for "q" and "o", or of one: its part's name."""
-    return ", ".join(f"W_{part}" for part in parts) if len(parts) > 1 else tex_text(parts[0])
+    """Return the equation of the parameters of one layer's attention; equal matrices are added once: 2 · C · H · D."""
+    return Equation(attention_parameters(model))
 
 
 def by_part(equation: Equation) -> str:
@@ -84,19 +58,14 @@ def totals_formula(models: dict[str, ModelConfig], n_tokens: int) -> str:
 
 def fit_equation(plan: MemoryPlan) -> Equation:
     """Return the equation of the sequences that fit, or of the missing memory."""
-    memory, weights, reserve = letter("M", plan.memory), letter("Mₚ", plan.weights), letter("Mₑ", plan.reserve)
-    if not plan.weights_fit:
-        return Equation(weights - memory, "missing", r"\text{missing}", unit="B")
     if plan.free < 0:
-        return Equation(weights + reserve - memory, "missing", r"\text{missing}", unit="B")
-    return Equation(function("floor", (memory - weights - reserve) / letter("M₁", plan.cache_of_one)), unit="sequences")
+        return Equation(plan.missing(), "missing", r"\text{missing}", unit="B")
+    return Equation(plan.sequences(), unit="sequences")
 
 
 def rate_equation(step: DecodeStep, machine: Accelerator) -> Equation:
     """Return the equation of the bound on tokens per second."""
-    read = _weight_bytes(step) + _cache_bytes(step)
-    slower = function("max", read / _bandwidth(machine), _flops(step) / _peak(machine))
-    return Equation(letter("B", step.batch_size) / slower, unit="tokens per second")
+    return Equation(step.rate(machine), unit="tokens per second")
 
 
 def prefill_equations(model: ModelConfig, prompt: Prefill, machine: Accelerator) -> tuple[Equation, ...]:
@@ -110,9 +79,7 @@ def prefill_equations(model: ModelConfig, prompt: Prefill, machine: Accelerator)
         weights + letter("Fₐ", prompt.attention_flops, scientific=True), "f", unit="FLOPs", scientific=True,
         meaning="FLOPs of the prompt",
     )  # fmt: skip
-    arithmetic = Value(prompt.flops, "f", "FLOPs of the prompt", scientific=True) / _peak(machine)
-    reading = letter("Mₚ", prompt.weight_bytes, "bytes of weights read", scientific=True) / _bandwidth(machine)
-    return attention, flops, Equation(function("max", arithmetic, reading), unit="s")
+    return attention, flops, Equation(prompt.least_seconds(machine), unit="s")
 
 
 def intensity_equations(model: ModelConfig, step: DecodeStep, n_tokens: int) -> tuple[Equation, Equation]:
@@ -120,25 +87,4 @@ def intensity_equations(model: ModelConfig, step: DecodeStep, n_tokens: int) -> 
     flops = Equation(
         decode_cost(model, n_tokens, step.batch_size), "f", unit="FLOPs", scientific=True, meaning="FLOPs per step"
     )
-    intensity = _flops(step) / (_weight_bytes(step) + _cache_bytes(step))
-    return flops, Equation(intensity, unit="FLOPs per byte")
-
-
-def _bandwidth(machine: Accelerator) -> Value:
-    return letter("β", machine.bandwidth, scientific=True)
-
-
-def _peak(machine: Accelerator) -> Value:
-    return letter("Π", machine.flops, f"peak {machine.arithmetic} FLOP/s", scientific=True)
-
-
-def _weight_bytes(step: DecodeStep) -> Value:
-    return letter("Mₚ", step.weight_bytes, "bytes of weights read", scientific=True)
-
-
-def _cache_bytes(step: DecodeStep) -> Value:
-    return letter("Mₖ", step.cache_bytes, scientific=True)
-
-
-def _flops(step: DecodeStep) -> Value:
-    return letter("f", step.flops, "FLOPs per step", scientific=True)
+    return flops, Equation(step.intensity_cost(), unit="FLOPs per byte")

@@ -5,20 +5,15 @@ from __future__ import annotations
 import random
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes
-from attnviz.equations import Equation, Value
+from attnviz.cost import PRECISIONS, bits_with_scales, cache, count_parameters, kv_cache_bytes, weights
+from attnviz.cost.cached import cached_per_token
+from attnviz.cost.sums import width
+from attnviz.equations import Equation, total
+from attnviz.mechanisms import LETTERS, letter
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import ExpressionAnswer, NumberAnswer, known
 from attnviz.practice.drills.heads import page, parts_page, published, published_with
 from attnviz.practice.drills.question import Question, kind
-
-C, H, K, D, L = (
-    lambda m: Value(m.d_model, "C", "d_model"),
-    lambda m: Value(m.n_heads, "H", "query heads"),
-    lambda m: Value(m.n_kv_heads, "K", "KV heads"),
-    lambda m: Value(m.head_dim, "D", "head_dim"),
-    lambda m: Value(m.n_layers, "L", "layers"),
-)
 
 
 def cache_page(id: str, **amounts: object) -> tuple[str, dict[str, str]]:
@@ -71,7 +66,7 @@ def attention_parameters(rng: random.Random) -> Question:
             ),
         ),
         "q and o have H heads each, k and v have K.",
-        (Equation(2 * C(m) * H(m) * D(m) + 2 * C(m) * K(m) * D(m)),),
+        (Equation(weights.attention_parameters(m)),),
         parts_page(id),
     )
 
@@ -95,7 +90,7 @@ def cache_per_token(rng: random.Random) -> Question:
             ),
         ),
         "For K and V, each layer and each KV head: head_dim numbers of 2 bytes.",
-        (Equation(2 * L(m) * K(m) * D(m) * Value(2, "b", "bytes per number"), unit="B"),),
+        (Equation(cached_per_token(m, 16), unit="B"),),
         cache_page(id, context=1),
     )
 
@@ -108,7 +103,6 @@ def cache_of_a_context(rng: random.Random) -> Question:
     bits, _ = PRECISIONS[precision]
     size = kv_cache_bytes(m, tokens, batch, bits)
     gib = size / 2**30
-    s, b = Value(tokens, "S", "tokens"), Value(batch, "B", "sequences")
     halved = "You counted K and V once." if bits <= 16 else "You counted K and V once, or 2 bytes per number."
     wrong = [(gib / 2, halved), (size / 1e9, "That is the size in GB; give it in GiB.")]
     if m.group_size > 1:
@@ -127,11 +121,7 @@ def cache_of_a_context(rng: random.Random) -> Question:
             known(*wrong),
         ),
         f"The factor 2 is for K and V; {precision} takes {count(bits // 8, 'byte')} per number; 1 GiB = 2³⁰ B.",
-        (
-            Equation(
-                2 * L(m) * K(m) * D(m) * s * b * Value(bits // 8, "b", "bytes per number") / Value(2**30), unit="GiB"
-            ),
-        ),
+        (Equation(cache(m, tokens, batch, bits) / 2**30, unit="GiB"),),
         cache_page(id, context=tokens, batch=batch, precision=precision),
     )
 
@@ -142,8 +132,6 @@ def cache_with_scales(rng: random.Random) -> Question:
     tokens = context_of(rng, m, 2048, 4096, 8192, 32768, 65536)
     bits = bits_with_scales("int4")
     gib = kv_cache_bytes(m, tokens, 1, bits) / 2**30
-    s = Value(tokens, "S", "tokens")
-    way = 2 * L(m) * K(m) * D(m) * s * (4 + Value(16, "z", "bits of a scale") / Value(32, "g", "numbers per scale")) / 8
     return Question(
         f"{described(m)}. The cache is stored in int4 with a 16-bit scale per 32 numbers. How many GiB does the cache "
         f"of {tokens:,} tokens take?",
@@ -158,8 +146,8 @@ def cache_with_scales(rng: random.Random) -> Question:
                 (gib * 20 / bits, "Each scale is shared by 32 numbers."),
             ),
         ),
-        "Each number takes 4 bits plus its share of the scale, 16 / 32 bits; 8 bits are one byte.",
-        (Equation(way / Value(2**30), unit="GiB"),),
+        "Each number takes 4 bits, half a byte, and each block of 32 numbers a scale of 2 bytes.",
+        (Equation(cache(m, tokens, bits=4, block_size=32) / 2**30, unit="GiB"),),
         cache_page(id, context=tokens, precision="int4"),
     )
 
@@ -168,7 +156,6 @@ def cache_with_scales(rng: random.Random) -> Question:
 def cache_of_mla(rng: random.Random) -> Question:
     id, m = published(rng, "mla")
     size = kv_cache_bytes(m, 1)
-    rank, rotary = Value(m.kv_lora_rank, "R", "kv_lora_rank"), Value(m.qk_rope_head_dim, "P", "qk_rope_head_dim")
     return Question(
         f"{m.name}: MLA, {m.n_layers} layers, {m.n_heads} heads, kv_lora_rank {m.kv_lora_rank}, qk_rope_head_dim "
         f"{m.qk_rope_head_dim}. How many bytes does the cache take per token, in bf16?",
@@ -184,7 +171,7 @@ def cache_of_mla(rng: random.Random) -> Question:
             ),
         ),
         "One latent and one RoPE key per layer, shared by all heads; 2 bytes per number.",
-        (Equation(L(m) * (rank + rotary) * Value(2, "b", "bytes per number"), unit="B"),),
+        (Equation(cached_per_token(m, 16), unit="B"),),
         cache_page(id, context=1),
     )
 
@@ -203,12 +190,6 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     tokens = context_of(rng, m, 8192, 16384, 32768, 65536, 131072)
     n_full = len(set(m.full_layers))
     gib = kv_cache_bytes(m, tokens) / 2**30
-    full, windowed = (
-        Value(n_full, "F", "layers without a window"),
-        Value(m.n_layers - n_full, "W", "layers with a window"),
-    )
-    s, w = Value(tokens, "S", "tokens"), Value(m.sliding_window + m.n_sinks, "w", "tokens cached per window")
-    per_token = 2 * K(m) * D(m) * Value(2, "b", "bytes per number")
     all_windowed = gib * m.n_layers * m.sliding_window / (n_full * tokens + (m.n_layers - n_full) * m.sliding_window)
     return Question(
         f"{described(m)}. {_layers_behind_a_window(m)}. How many GiB does the cache of one sequence of {tokens:,} "
@@ -225,7 +206,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
             ),
         ),
         "A layer with a window caches at most the tokens of its window.",
-        (Equation(per_token * (full * s + windowed * w) / Value(2**30), unit="GiB"),),
+        (Equation(cache(m, tokens, bits=16) / 2**30, unit="GiB"),),
         cache_page(id, context=tokens),
     )
 
@@ -248,7 +229,7 @@ def times_smaller(rng: random.Random) -> Question:
             wrong=known(*wrong),
         ),
         "The cache is proportional to the number of KV heads; everything else stays the same.",
-        (Equation(H(m) / K(m)),),
+        (Equation(letter("H", m.n_heads) / letter("K", m.n_kv_heads)),),
         parts_page(id),
     )
 
@@ -256,8 +237,8 @@ def times_smaller(rng: random.Random) -> Question:
 @kind("cost", 2)
 def feed_forward_parameters(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.ffn == "swiglu" and m.moe is None and not m.ffn_bias)
-    width = Value(m.d_ff, "F", "d_ff")
     n = count_parameters(m).parts["feed-forward"] / m.n_layers
+    (feed_forward,) = m.layers[0].feed_forwards
     return Question(
         f"{m.name}: d_model {m.d_model:,}, d_ff {m.d_ff:,}, SwiGLU without biases. How many parameters does the "
         "feed-forward network of one layer have?",
@@ -271,7 +252,7 @@ def feed_forward_parameters(rng: random.Random) -> Question:
             ),
         ),
         "SwiGLU has three matrices of d_model · d_ff weights: gate, up and down.",
-        (Equation(3 * C(m) * width),),
+        (Equation(total(list(feed_forward.matrices(width(m)).values()))),),
         parts_page(id),
     )
 
@@ -279,14 +260,14 @@ def feed_forward_parameters(rng: random.Random) -> Question:
 @kind("cost", 2)
 def weights_in_memory(rng: random.Random) -> Question:
     id, m = published(rng, "mha", "gqa", "mqa")
-    total = count_parameters(m).total
+    n_all = count_parameters(m).total
     bits = rng.choice((16, 8, 4))
-    gb = total * bits / 8 / 1e9
-    n, b = Value(total, "N", "parameters"), Value(bits / 8, "b", "bytes per parameter", digits=1 if bits == 4 else None)
+    gb = n_all * bits / 8 / 1e9
+    n, b = letter("Nₚ", n_all), letter("b", bits / 8, "bytes per parameter", digits=1 if bits == 4 else None)
     path, link = page(id)
     scales = " The page's int4 also stores scales, 0.5 bits per number." if bits == 4 else ""
     return Question(
-        f"{m.name} has {total:,} parameters. How many GB (10⁹ bytes) do they take at {bits} bits each?",
+        f"{m.name} has {n_all:,} parameters. How many GB (10⁹ bytes) do they take at {bits} bits each?",
         NumberAnswer(
             gb,
             "GB",
@@ -298,29 +279,24 @@ def weights_in_memory(rng: random.Random) -> Question:
             ),
         ),
         f"Parameters times bytes per parameter: {bits} bits are {bits / 8:g} byte{'s' * (bits > 8)}.{scales}",
-        (Equation(n * b / Value(10**9), unit="GB"),),
+        (Equation(n * b / 10**9, unit="GB"),),
         (path, link | {"weights": {16: "bf16", 8: "fp8", 4: "int4"}[bits]}),
     )
 
 
+def _meanings(symbols: str) -> dict[str, str]:
+    return {symbol: LETTERS[symbol][0] for symbol in symbols}
+
+
 def _named(letters: dict[str, str]) -> str:
-    return ", ".join(f"{letter} ({meaning})" for letter, meaning in letters.items())
+    return ", ".join(f"{symbol} ({meaning})" for symbol, meaning in letters.items())
 
 
 @kind("cost", 2)
 def formula_of_the_cache(rng: random.Random) -> Question:
-    letters = {
-        "L": "layers",
-        "K": "KV heads",
-        "H": "query heads",
-        "D": "head_dim",
-        "S": "tokens",
-        "b": "bytes per number",
-    }
     asked = rng.choice(("one token", "S tokens"))
     tokens = "" if asked == "one token" else "*S"
-    if not tokens:
-        del letters["S"]
+    letters = _meanings("LKHDSb" if tokens else "LKHDb")
     return Question(
         f"Write the cache size of {asked}, in bytes, as a formula in {_named(letters)}.",
         ExpressionAnswer(
@@ -340,10 +316,9 @@ def formula_of_the_cache(rng: random.Random) -> Question:
 
 @kind("cost", 3)
 def formula_of_the_parameters(rng: random.Random) -> Question:
-    letters = {"C": "d_model", "H": "query heads", "K": "KV heads", "D": "head_dim"}
     n = rng.choice(("one layer", "L layers"))
     times = "" if n == "one layer" else "L*"
-    letters |= {"L": "layers"} if times else {}
+    letters = _meanings("CHKDL" if times else "CHKD")
     return Question(
         f"Write the number of parameters of the q, k, v and o projections of {n}, without biases, as a formula in "
         f"{_named(letters)}.",
@@ -366,7 +341,6 @@ def formula_of_the_parameters(rng: random.Random) -> Question:
 def embedding_parameters(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: True)
     n = count_parameters(m).parts["token embeddings"]
-    v = Value(m.vocab_size, "V", "vocab_size")
     return Question(
         f"{m.name}: a vocabulary of {m.vocab_size:,} tokens, d_model {m.d_model:,}. How many parameters does the token "
         "embedding have?",
@@ -379,6 +353,6 @@ def embedding_parameters(rng: random.Random) -> Question:
             ),
         ),
         "One row of d_model numbers for each token of the vocabulary.",
-        (Equation(v * C(m)),),
+        (Equation(weights.embeddings(m)["token embeddings"]),),
         parts_page(id),
     )

@@ -15,18 +15,20 @@ from attnviz.cost import (
     Accelerator,
     DecodeStep,
     count_parameters,
+    decode_cost,
     decode_step,
     kv_cache_bytes,
     load_accelerators,
     load_presets,
 )
-from attnviz.cost.decode import multiplied_weights
+from attnviz.cost.cached import cached_per_token
 from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
 from attnviz.equations import Equation, Value, function, total
+from attnviz.mechanisms import letter
 from attnviz.modules import KVCache
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.cost import D, H, K, L, cache_page, is_plain, plain
+from attnviz.practice.drills.cost import cache_page, is_plain, plain
 from attnviz.practice.drills.question import Options, Question, kind
 from attnviz.practice.drills.ranks import ranked
 
@@ -42,7 +44,7 @@ def position_of_the_next(rng: random.Random) -> Question:
     cache = KVCache()
     for T in (prompt, *(1 for _ in range(new - 1))):
         cache.append(torch.empty(1, 1, T, 1, device="meta"), torch.empty(1, 1, T, 1, device="meta"))
-    p, n = Value(prompt, "P", "tokens of the prompt"), Value(new, "n", "new token, from 1")
+    p, n = letter("S", prompt, "tokens of the prompt"), Value(new, "n", "new token, from 1")
     return Question(
         f"A prompt of {prompt} tokens is cached, with positions from 0. {new} tokens are generated one by one, and "
         f"each is fed back. At which position does RoPE rotate new token {new} (from 1) when it is fed back?",
@@ -76,7 +78,7 @@ def numbers_added(rng: random.Random) -> Question:
             ),
         ),
         "A decode step adds one key and one value for each KV head of each layer.",
-        (Equation(2 * L(m) * K(m) * D(m)),),
+        (Equation(cached_per_token(m)),),
         cache_page(id, context=1),
     )
 
@@ -84,7 +86,7 @@ def numbers_added(rng: random.Random) -> Question:
 @kind("decoding", 2)
 def scores_with_a_cache(rng: random.Random) -> Question:
     T = rng.choice((10, 20, 50, 100))
-    n = Value(T, "T", "tokens")
+    n = letter("T", T, "tokens")
     with_cache = sum(range(1, T + 1))
     return Question(
         f"One head reads {T} tokens one by one, beginning with an empty cache. How many scores q · k does it compute?",
@@ -242,21 +244,6 @@ def _step(m: ModelConfig, batch: int, tokens: int) -> tuple[int, DecodeStep]:
     return 2 * count_parameters(m).total + kv_cache_bytes(m, tokens, batch), decode_step(m, tokens, batch)
 
 
-def _intensity(m: ModelConfig, tokens: int, step: DecodeStep) -> Equation:
-    """Return the equation of a step's FLOPs per byte read."""
-    N, S = Value(multiplied_weights(m), "N", "weights multiplied per token"), Value(tokens, "S", "tokens")
-    per_token = 2 * N + 4 * L(m) * H(m) * D(m) * S
-    read = Value(step.weight_bytes, "W", "bytes of weights read") + Value(step.cache_bytes, "M", "bytes of cache")
-    sequences = Value(step.batch_size, "B", "sequences")
-    return Equation(sequences * per_token / read, "I", digits=1, meaning="FLOPs per byte read")
-
-
-def _ridge(a: Accelerator) -> Equation:
-    peak = Value(a.flops, "P", "peak FLOP/s", digits=3, scientific=True)
-    bandwidth = Value(a.bandwidth, "β", "bytes per second", digits=3, scientific=True, latex=r"\beta")
-    return Equation(peak / bandwidth, "R", digits=1, meaning="ridge in FLOPs per byte")
-
-
 @kind("decoding", 2)
 def what_bounds(rng: random.Random) -> Question:
     bound = rng.choice(("memory", "compute"))  # else nine of ten that fit would be limited by memory
@@ -278,7 +265,11 @@ def what_bounds(rng: random.Random) -> Question:
         Options(names[found], wrong).shuffled(rng),
         f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's ridge is "
         f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic.",
-        (_intensity(m, tokens, step), _ridge(a)),
+        (
+            Equation(decode_cost(m, tokens, batch), "f", scientific=True, meaning="FLOPs per step"),
+            Equation(step.intensity_cost(), unit="FLOPs per byte", digits=1),
+            Equation(a.ridge_cost(), "ridge", r"\text{ridge}", unit="FLOPs per byte", digits=1),
+        ),
         ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
     )
 
@@ -288,8 +279,6 @@ def tokens_per_second(rng: random.Random) -> Question:
     id, m, a, _, tokens = _fitting(rng, (1,), (1024, 8192, 32768), "memory", least_cache=0.05)
     step = decode_step(m, tokens)
     seconds = Fraction(step.weight_bytes + step.cache_bytes) / Fraction(a.bandwidth)
-    weights, cache = Value(step.weight_bytes, "W", "bytes of weights"), Value(step.cache_bytes, "M", "bytes of cache")
-    bandwidth = Value(a.bandwidth, "β", "bytes per second", digits=3, scientific=True, latex=r"\beta")
     return Question(
         f"{m.name} in {in_16_bits(a)} on one {a.name}: a step reads {step.weight_bytes:,} B of weights and "
         f"{step.cache_bytes:,} B of cache, at {a.bandwidth / 1e12:g} TB/s. What is the maximum number of tokens per "
@@ -305,7 +294,7 @@ def tokens_per_second(rng: random.Random) -> Question:
             ),
         ),
         "Each step reads these weights and the whole cache once; at batch size 1, memory bandwidth is the limit.",
-        (Equation(bandwidth / (weights + cache), unit="tokens/s"),),
+        (Equation(a.rate() / step.read(), unit="tokens/s"),),
         ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "tab": "speed"}),
     )
 
@@ -345,7 +334,7 @@ def cache_as_large_as_the_weights(rng: random.Random) -> Question:
     weights = 2 * count_parameters(m).total
     per_token = decode_step(m, 1).cache_bytes
     n = math.ceil(weights / per_token)
-    number, size = Value(weights // 2, "N", "parameters"), Value(per_token, "c", "bytes of cache per token")
+    number, size = letter("Nₚ", weights // 2), Value(per_token, "c", "bytes of cache per token")
     return Question(
         f"{m.name}: {weights / 2:,.0f} parameters, bf16, and {per_token:,} B of cache per token. From how many "
         "tokens on, summed over all sequences, are the caches at least as large as the weights?",

@@ -11,6 +11,7 @@ from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import load_presets
 from attnviz.equations import Equation, Value, function
 from attnviz.facts import facts_of
+from attnviz.mechanisms import letter
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
@@ -59,7 +60,7 @@ def kv_head_read(rng: random.Random) -> Question:
     H, K = rng.choice(GROUPED)
     h = rng.randrange(1, H)
     tiled, repeated = orders(H, K)
-    heads, kv, head = Value(H, "H", "query heads"), Value(K, "K", "KV heads"), Value(h, "h", "query head")
+    head, group = Value(h, "h", "query head"), letter("G", H // K)
     return Question(
         f"GQA with {H} query heads and {K} KV heads, all counted from 0. Which KV head does query head {h} read?",
         NumberAnswer(
@@ -71,8 +72,8 @@ def kv_head_read(rng: random.Random) -> Question:
         ),
         "Consecutive query heads share a KV head.",
         (
-            Equation(heads / kv, "G", meaning="query heads per KV head"),
-            Equation(function("floor", head / Value(H // K, "G", "query heads per KV head"))),
+            Equation(letter("H", H) / letter("K", K), group.symbol, meaning=group.meaning),
+            Equation(function("floor", head / group)),
         ),
         sharing(H, K),
     )
@@ -81,7 +82,6 @@ def kv_head_read(rng: random.Random) -> Question:
 @kind("heads", 1)
 def size_of_a_group(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention == "gqa" and m.n_kv_heads != m.group_size)
-    heads, kv = Value(m.n_heads, "H", "query heads"), Value(m.n_kv_heads, "K", "KV heads")
     subtracted = m.n_heads - m.n_kv_heads, "Divide; do not subtract."
     return Question(
         f"{m.name} has {m.n_heads} query heads and {m.n_kv_heads} KV heads. How many query heads share one KV head?",
@@ -93,7 +93,7 @@ def size_of_a_group(rng: random.Random) -> Question:
             ),
         ),
         "The query heads are divided evenly among the KV heads.",
-        (Equation(heads / kv),),
+        (Equation(letter("H", m.n_heads) / letter("K", m.n_kv_heads)),),
         parts_page(id),
     )
 
@@ -195,7 +195,6 @@ def still_right_when_tiled(rng: random.Random) -> Question:
 @kind("heads", 2)
 def width_of_a_head(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention != "mla" and m.d_model == m.n_heads * m.head_dim)
-    C, H = Value(m.d_model, "C", "d_model"), Value(m.n_heads, "H", "query heads")
     by_kv_heads = m.d_model / m.n_kv_heads, "Divide by the number of query heads: their outputs are concatenated."
     return Question(
         f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {count(m.n_kv_heads, 'KV head')}, and the heads' "
@@ -208,7 +207,7 @@ def width_of_a_head(rng: random.Random) -> Question:
             ),
         ),
         "d_model is divided evenly among the query heads.",
-        (Equation(C / H),),
+        (Equation(letter("C", m.d_model) / letter("H", m.n_heads)),),
         parts_page(id),
     )
 

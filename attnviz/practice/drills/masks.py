@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnviz.equations import Equation, Expression, Value, function, number_text, total
 from attnviz.experiments.tiles import tiled_attention
+from attnviz.mechanisms import letter
 from attnviz.modules.attention import attend
 from attnviz.modules.masks import attention_mask
 from attnviz.phrases import count
@@ -58,7 +59,7 @@ def keys_in_a_window(rng: random.Random) -> Question:
     sinks = rng.choice((0, 1, 2))
     t = rng.randrange(w + sinks + 1, T)
     found = _row(attention_mask(T, T, causal=True, window=w, n_sinks=sinks), t, T)
-    window, first = Value(w, "w", "window"), Value(sinks, "s", "attention-sink tokens")
+    window, first = letter("W", w), letter("A", sinks)
     with_sinks = f" and {count(sinks, 'attention-sink token')}" if sinks else ""
     return Question(
         f"A causal sliding window of {w} tokens (including the query){with_sinks}; {T} tokens, counted from 0. How "
@@ -83,7 +84,7 @@ def keys_with_a_cache(rng: random.Random) -> Question:
     past, T = rng.choice((7, 11, 40, 128)), rng.choice((2, 3, 5))
     i = rng.randrange(T)
     found = _row(attention_mask(T, past + T, causal=True, offset=past), i, past + T)
-    cached, new = Value(past, "P", "cached tokens"), Value(i, "i", "new token, from 0")
+    cached, new = letter("S", past, "cached tokens"), Value(i, "i", "new token, from 0")
     return Question(
         f"{past} tokens are cached, and {T} new ones are processed at once with a causal mask. How many keys may new "
         f"token {i} (from 0) attend to?",
@@ -106,7 +107,7 @@ def masked_cells(rng: random.Random) -> Question:
     T = rng.choice((5, 7, 11, 13, 29))
     mask = attention_mask(T, T, causal=True)
     assert mask is not None
-    n = Value(T, "T", "tokens")
+    n = letter("T", T, "tokens")
     return Question(
         f"How many of the {T} × {T} cells are masked by a causal mask?",
         NumberAnswer(
@@ -129,7 +130,7 @@ def score_of_two_vectors(rng: random.Random) -> Question:
     q, k = torch.zeros(D), torch.zeros(D)
     q[0], k[0] = dot, 1.0
     found = float(q @ k) * D**-0.5
-    product, width = Value(dot, "q·k", "dot product"), Value(D, "D", "head_dim")
+    product, width = Value(dot, "q·k", "dot product"), letter("D", D)
     return Question(
         f"head_dim is {D}, and q · k = {number_text(dot)}. What is the score that goes into the softmax?",
         NumberAnswer(

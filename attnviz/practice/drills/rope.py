@@ -8,6 +8,7 @@ import random
 import torch
 
 from attnviz.equations import Equation, Value, function, number_text
+from attnviz.mechanisms import letter
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies
 from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.heads import published_with
@@ -23,7 +24,7 @@ def _drawn(rng: random.Random) -> tuple[int, int, float, Value, Value, Value]:
         D,
         j,
         theta,
-        Value(D, "D", "head_dim"),
+        letter("D", D),
         Value(j, "j", "pair"),
         Value(theta, "base", "rope_theta", latex=r"\text{base}"),
     )
@@ -94,7 +95,7 @@ def partner(rng: random.Random) -> Question:
     rotated = apply_rope(x, torch.tensor([1]), rope_frequencies(D), layout)[0]
     other = next(j for j in rotated.nonzero().flatten().tolist() if j != n)
     half, beside = n + D // 2, n + 1 if n % 2 == 0 else n - 1
-    width, dimension = Value(D, "D", "head_dim"), Value(n, "n", "dimension")
+    width, dimension = letter("D", D), Value(n, "n", "dimension")
     named = "half-split (GPT-NeoX, and Llama on Hugging Face)" if layout == "half" else "interleaved (GPT-J)"
     way = dimension + width / 2 if layout == "half" else (dimension + 1 if n % 2 == 0 else dimension - 1)
     across = n - 1 if n % 2 == 0 else n + 1  # the neighbour in another pair; none for n = 0
@@ -176,7 +177,7 @@ def rotated_pair(rng: random.Random) -> Question:
 @kind("rope", 1)
 def how_many_pairs(rng: random.Random) -> Question:
     _, m = published_with(rng, lambda m: bool(m.rotary_dim) and m.attention != "mla")
-    rotated = Value(m.rotary_dim, "R", "rotated dimensions")
+    rotated = Value(m.rotary_dim, "d", "rotated dimensions")
     partial = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
     wrong = [
         (m.rotary_dim, "There is one frequency per pair of dimensions, not per dimension."),
@@ -229,7 +230,7 @@ def place_in_the_other_layout(rng: random.Random) -> Question:
     order = half_from_interleaved(D)
     n = rng.randrange(1, D - 1)
     place = int((order == n).nonzero())
-    dimension, width = Value(n, "n", "dimension, interleaved"), Value(D, "D", "head_dim")
+    dimension, width = Value(n, "n", "dimension, interleaved"), letter("D", D)
     way = dimension / 2 if n % 2 == 0 else (dimension - 1) / 2 + width / 2
     return Question(
         f"head_dim = {D}. Weights for the interleaved layout are reordered for the half-split layout. To which index "

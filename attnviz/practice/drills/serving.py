@@ -11,11 +11,12 @@ import random
 import torch
 
 from attnviz.config import ModelConfig
-from attnviz.cost import Accelerator, count_parameters, plan_memory, prefill
+from attnviz.cost import Accelerator, cache, count_parameters, plan_memory, prefill
 from attnviz.decode.paged import BlockPool, PagedSequence, unused_slots
 from attnviz.equations import Equation, Value, function, total
+from attnviz.mechanisms import letter
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.cost import D, K, L, described
+from attnviz.practice.drills.cost import described
 from attnviz.practice.drills.decoding import in_16_bits, on_a_machine
 from attnviz.practice.drills.question import Question, kind
 
@@ -27,15 +28,15 @@ def sequences_that_fit(rng: random.Random) -> Question:
     assert found is not None
     id, m, a = found
     memory, weights = _filled(m, a, tokens)[:2]
-    number, size = Value(weights // 2, "N", "parameters"), Value(2, "b", "bytes per number")
-    whole, s = Value(memory, "M", "bytes of memory"), Value(tokens, "S", "tokens")
+    number, size = letter("Nₚ", weights // 2), letter("b", 2)
+    free = letter("M", memory) - size * number
     return Question(
         f"{described(m)}, {weights // 2:,} parameters. Weights and caches are in {in_16_bits(a)}. How many sequences "
         f"of {tokens:,} tokens fit beside the weights in the {memory / 2**30:.2f} GiB ({memory:,} B) of one "
         f"{a.name}, if nothing else is stored?",
         _number_that_fits(m, a, tokens),
         "The memory without the weights, divided by the cache of one sequence and rounded down.",
-        (Equation(function("floor", (whole - size * number) / (2 * L(m) * K(m) * D(m) * s * size)), unit="sequences"),),
+        (Equation(function("floor", free / cache(m, tokens, bits=16)), unit="sequences"),),
         ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "reserve": "0", "tab": "memory"}),
     )
 
@@ -83,8 +84,7 @@ def time_to_first_token(rng: random.Random) -> Question:
     id, m, a = found
     N = count_parameters(m).total
     on_the_page = 1e3 * prefill(m, tokens).seconds(a)
-    number, n = Value(N, "N", "parameters"), Value(tokens, "T", "tokens")
-    peak = Value(a.flops / 1e3, "P", "peak FLOPs per millisecond", digits=3, scientific=True)
+    work = 2 * letter("Nₚ", N) * letter("S", tokens, "tokens of the prompt")
     return Question(
         f"{m.name} has {N:,} parameters. A prompt of {tokens:,} tokens is processed at once on one {a.name}, whose "
         f"peak is {a.flops / 1e12:,g} TFLOP/s. With 2 FLOPs per parameter and token, all at this peak, what is the "
@@ -93,7 +93,7 @@ def time_to_first_token(rng: random.Random) -> Question:
         "A prompt's tokens share each weight that is read, so arithmetic is the limit. The page counts the layers' "
         "weights for each token, those of the output layer for the last one, and scores and weighted sums: "
         f"{on_the_page:.3g} ms.",
-        (Equation(2 * number * n / peak, unit="ms"),),
+        (Equation(1000 * work / a.peak(), unit="ms"),),
         ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "tab": "speed"}),
     )
 
@@ -135,8 +135,8 @@ def blocks_of_a_paged_cache(rng: random.Random) -> Question:
         sequence.cache[0].append(torch.zeros(1, n, 1))
     tokens = [Value(n, f"n{i}", f"tokens of sequence {i}") for i, n in enumerate(lengths, 1)]
     slots_each = Value(size, "s", "slots per block")
-    blocks = Equation(total([function("ceil", n / slots_each) for n in tokens]), "A", meaning="blocks allocated")
-    slots = Equation(slots_each * Value(pool.n_used, "A", "blocks allocated") - total(tokens))
+    blocks = Equation(total([function("ceil", n / slots_each) for n in tokens]), "m", meaning="blocks allocated")
+    slots = Equation(slots_each * Value(pool.n_used, "m", "blocks allocated") - total(tokens))
     pooled, filled = math.ceil(sum(lengths) / size), sum(lengths)
     apart = "The sequences share no block: round up for each of them."
     of_blocks = known(

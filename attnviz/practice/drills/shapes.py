@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from attnviz import modules
-from attnviz.equations import Equation, Value
+from attnviz.equations import Equation
+from attnviz.mechanisms import letter
 from attnviz.modules.attention import attend
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import NumberAnswer, OrderAnswer, ShapeAnswer, known
@@ -205,7 +206,7 @@ def broadcast_mask(rng: random.Random) -> Question:
 def how_many_scores(rng: random.Random) -> Question:
     B, T, H, D, K, *_ = sizes(rng)
     n = attend(_zeros(B, H, T, D), _zeros(B, K, T, D), _zeros(B, K, T, D)).weights.numel()
-    b, h, t = Value(B, "B", "texts"), Value(H, "H", "query heads"), Value(T, "T", "tokens")
+    b, h, t = letter("B", B, "texts"), letter("H", H), letter("T", T, "tokens")
     return Question(
         f"{B} texts of {T} tokens, {H} query heads, {count(K, 'KV head')}, head_dim {D}: how many attention weights "
         "does one layer compute without a cache, masked ones included?",
