@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from attnviz.compute.placeholders import FUNCTIONS
+from attnviz.compute.placeholders import PLACEHOLDERS
 from attnviz.session.lessons import FOLDER, Lesson, LessonError, parse
 
 SHIPPED = Path(__file__).parents[1] / "lessons"
@@ -104,7 +104,7 @@ def _read(path: Path, changed: int) -> Lesson | Unread:
     try:
         if path.stat().st_size > MAX_BYTES:
             return Unread(path.name, f"the file is larger than {MAX_BYTES:,} B")
-        return parse(path.stem, path.read_text(encoding="utf-8"), FUNCTIONS)
+        return parse(path.stem, path.read_text(encoding="utf-8"), PLACEHOLDERS)
     except LessonError as error:
         return Unread(path.name, str(error))
     except (OSError, UnicodeDecodeError) as error:

@@ -17,6 +17,7 @@ from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
+from attnviz.cost.cached import cached_in_layer
 from attnviz.cost.variants import with_heads
 from attnviz.experiments.conversion import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.experiments.equalities import Comparison, cached_bytes, equalities_in_both, tiling
@@ -141,14 +142,14 @@ def merged_kv_heads(settings: Settings) -> int:
     config = models.config_of(settings)
     if config.mixer.shares_kv_heads:
         return config.n_kv_heads
-    head_dim, cached = models.config_of(base_of(settings)).head_dim, numbers_cached(config)
     fewer = [k for k in divisors(config.n_heads) if k < config.n_heads] or [1]
-    return min(fewer, key=lambda k: abs(2 * k * head_dim - cached))
+    cached = cached_in_layer(config.mixer).value
+    return min(fewer, key=lambda k: abs(cached_in_layer(merged_config(settings, k).mixer).value - cached))
 
 
-def numbers_cached(config: ModelConfig) -> int:
-    """Return MLA's cached numbers per token and layer: the latent and the RoPE key."""
-    return config.kv_lora_rank + config.qk_rope_head_dim
+def merged_config(settings: Settings, n_kv_heads: int) -> ModelConfig:
+    """Return MHA with its heads merged into n_kv_heads."""
+    return models.config_of(base_of(settings)).with_kv_heads(n_kv_heads)
 
 
 def has_shipped_latent(settings: Settings) -> bool:

@@ -50,6 +50,11 @@ def cached_per_token(model: ModelConfig, bits: float | None = None) -> Expressio
     return over_layers(model, [(n, _per_token(mixer, bits, None)) for n, mixer in caching(model)])
 
 
+def cached_in_layer(mixer: Mixer) -> Expression:
+    """Return the numbers that one layer caches per token."""
+    return _per_token(mixer, None, None)
+
+
 def _per_token(mixer: Mixer, bits: float | None, block_size: int | None) -> Expression:
     """Return the numbers or bytes that one layer caches per token; vectors of one count are added first."""
     by_count: dict[Expression | None, list[Vectors]] = {}

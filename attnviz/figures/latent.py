@@ -6,7 +6,8 @@ H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
 from __future__ import annotations
 
 from attnviz.config import ModelConfig
-from attnviz.equations import Equation, tex_lines, total
+from attnviz.cost.cached import cached_in_layer
+from attnviz.equations import Equation, Steps, tex_lines
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import meanings
@@ -94,6 +95,16 @@ def latent(config: ModelConfig) -> Drawing:
     )
 
 
+def merged_beside(config: ModelConfig, merged: ModelConfig) -> str:
+    """Say that MHA's heads are merged in place of MLA's, and into how many."""
+    numbers = Equation(cached_in_layer(merged.mixer), steps=Steps.NUMBERS)
+    return (
+        "MLA merges no heads: each expands its own keys and values from the latent. Below, MHA's heads are merged "
+        f"into {count(merged.n_kv_heads, 'KV head')}, whose cache is nearest in size to MLA's: "
+        f"{numbers.text()} numbers per token and layer beside {cached_in_layer(config.mixer).value}."
+    )
+
+
 def absorbing(config: ModelConfig, n_tokens: int) -> Drawing:
     """Draw the FLOPs of one new token's attention in one layer, absorbed and expanded; n_tokens include the new one."""
     equations = absorbed_flops(config, n_tokens), expanded_flops(config, n_tokens)
@@ -140,8 +151,7 @@ def expanded_flops(c: ModelConfig, n_tokens: int) -> Equation:
 def sizes(c: ModelConfig) -> tuple[Equation, Equation]:
     """Return the equations of the numbers cached per token and layer, and of those of its heads' keys and values."""
     mixer = _latent(c)
-    cached = total([vectors.width for vectors in mixer.cached()])
-    return Equation(cached, unit="cached"), Equation(mixer.expanded_numbers(), unit="expanded")
+    return Equation(cached_in_layer(mixer), unit="cached"), Equation(mixer.expanded_numbers(), unit="expanded")
 
 
 def _latent(c: ModelConfig) -> Latent:

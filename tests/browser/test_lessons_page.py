@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
-from attnviz.compute.placeholders import FUNCTIONS
+from attnviz.compute.placeholders import PLACEHOLDERS
 from attnviz.session.lessons import parse
 from tests.browser.conftest import NARROW, go, turn_to
 from tests.browser.painted import REPAINTED, fits, overflow, painted_fraction, pixels, settle
@@ -122,7 +122,7 @@ def presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(page: Page,
     step.click()
     page.get_by_label("Drawing", exact=True).select_option("head-view")
     written = page.wait_for_function("window.copied").json_value()
-    lesson = parse("mine", f"# Mine\n\nMinutes: 5\n\n{written}", FUNCTIONS)
+    lesson = parse("mine", f"# Mine\n\nMinutes: 5\n\n{written}", PLACEHOLDERS)
     assert (lesson.step(1).page.path, lesson.step(1).target) == ("heads", "head-view")
     page.keyboard.press("p")
     expect(page.locator(".st-key-presenter")).to_be_visible()

@@ -13,7 +13,7 @@ from attnviz.analysis.groups import paired_difference
 from attnviz.compute import heads, query_groups, rope
 from attnviz.compute import lessons as compute
 from attnviz.compute.lessons import SHIPPED, Unread
-from attnviz.compute.placeholders import FUNCTIONS, filled
+from attnviz.compute.placeholders import PLACEHOLDERS, filled, table
 from attnviz.compute.view import View
 from attnviz.cost import kv_cache_bytes, load_presets
 from attnviz.figures.group_quality import AVERAGED, TRAINED
@@ -49,7 +49,7 @@ By {factor}.
 
 
 def test_a_lesson_is_read_into_steps() -> None:
-    lesson = parse("a-name", LESSON, FUNCTIONS)
+    lesson = parse("a-name", LESSON, PLACEHOLDERS)
     assert (lesson.title, lesson.minutes, lesson.about) == ("A title", 5, "What it is about.")
     first, second = lesson.steps
     assert (first.page.path, first.target, first.line) == ("heads", "head-grid", 7)
@@ -65,7 +65,7 @@ def test_braces_in_formulas_and_in_code_are_no_placeholders() -> None:
         assert list(placeholders(f"{block} {{theta}}")) == ["theta"], block
     assert replaced(text, "<{}>".format) == r"$\frac{a}{\sqrt{d_k}}$, `{}` and <n_tokens> tokens; <theta>$"
     assert (
-        parse("a-name", LESSON.replace("By {factor}.", r"By $\sqrt{24}$."), FUNCTIONS).steps[1].text
+        parse("a-name", LESSON.replace("By {factor}.", r"By $\sqrt{24}$."), PLACEHOLDERS).steps[1].text
         == r"By $\sqrt{24}$."
     )
 
@@ -95,7 +95,7 @@ BROKEN = {
 @pytest.mark.parametrize(("written", "line", "reason"), BROKEN.values(), ids=BROKEN)
 def test_what_does_not_parse_is_said_with_line_and_reason(written: str, line: int, reason: str) -> None:
     with pytest.raises(LessonError) as error:
-        parse("a-name", written, FUNCTIONS)
+        parse("a-name", written, PLACEHOLDERS)
     assert error.value.line == line and reason in error.value.reason, error.value
 
 
@@ -171,7 +171,7 @@ def test_no_number_is_typed(name: str) -> None:
 
 
 def value(name: str, **fields: object) -> str:
-    return FUNCTIONS[name](View(Settings(**fields)))
+    return PLACEHOLDERS[name].value(View(Settings(**fields)))
 
 
 def test_numbers_of_the_model_and_the_cache() -> None:
@@ -217,7 +217,7 @@ def test_what_scores_are_divided_by_is_the_models_own_scale() -> None:
     view = View(Settings())
     assert value("sqrt_head_dim") == f"{math.sqrt(view.config.head_dim):.2f}"
     gemma = SimpleNamespace(config=replace(view.config, attention_scale=0.125))
-    assert FUNCTIONS["sqrt_head_dim"](gemma) == "8.00"
+    assert PLACEHOLDERS["sqrt_head_dim"].value(gemma) == "8.00"
 
 
 def test_the_lesson_s_induction_head_raises_the_token_of_its_strongest_key_most() -> None:
@@ -303,9 +303,9 @@ def test_a_text_that_cannot_run_leaves_a_dash() -> None:
 
 def test_every_placeholder_says_what_it_is_and_is_listed() -> None:
     listed = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text()
-    assert [name for name, function in FUNCTIONS.items() if not function.__doc__ or f"`{{{name}}}`" not in listed] == []
+    assert table() in listed, "write the output of `python -m attnviz.compute.placeholders` there"
     assert [key for key in ELEMENTS if f"`{key}`" not in listed] == []
-    assert set(placeholders(listed)) - set(FUNCTIONS) == set()
+    assert set(placeholders(listed)) - set(PLACEHOLDERS) == set()
 
 
 def test_elements_belong_to_pages_and_tabs_that_are_there() -> None:

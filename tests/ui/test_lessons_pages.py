@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import lessons as compute
-from attnviz.compute.placeholders import FUNCTIONS
+from attnviz.compute.placeholders import PLACEHOLDERS
 from attnviz.compute.view import View
 from attnviz.session.elements import ALL, ELEMENTS, Element
 from attnviz.session.lessons import Lesson, placeholders
@@ -99,7 +99,7 @@ def not_in_the_ring(app: AppTest, lesson: Lesson, number: int) -> set[str]:
     if step.target in WRITTEN_IN_THE_BROWSER:
         return set()
     shown = set(NUMBER.findall(" ".join(texts(block) for key, block in keyed(app.main) if key == step.target)))
-    return {name for name in placeholders(step.text) if set(NUMBER.findall(FUNCTIONS[name](view))) - shown}
+    return {name for name in placeholders(step.text) if set(NUMBER.findall(PLACEHOLDERS[name].value(view))) - shown}
 
 
 def shows(app: AppTest, key: str) -> bool:

@@ -343,13 +343,8 @@ def _before_after(view: View) -> None:
 def _beside_latent(view: View, n_kv_heads: int) -> None:
     """Say for MLA that MHA's heads are merged here, and why into this many KV heads."""
     if not view.config.mixer.shares_kv_heads:
-        cached = compute_groups.numbers_cached(view.config)
-        head_dim = models.config_of(compute_groups.base_of(view.settings)).head_dim
-        st.markdown(
-            "MLA merges no heads: each expands its own keys and values from the latent. Below, MHA's heads are merged "
-            f"into {count(n_kv_heads, 'KV head')}, whose cache is nearest in size to MLA's: "
-            f"2 · {n_kv_heads} · {head_dim} = {2 * n_kv_heads * head_dim} numbers per token and layer beside {cached}."
-        )
+        merged = compute_groups.merged_config(view.settings, n_kv_heads)
+        st.markdown(latent.merged_beside(view.config, merged))
 
 
 def _similarity(view: View) -> None:

@@ -1,0 +1,392 @@
+"""The placeholders in the texts of lessons, computed for the settings of each step.
+
+`PLACEHOLDERS` is the one table of them; `python -m attnviz.compute.placeholders` prints it for docs/lessons.md. What
+needs torch is imported late, or the Lessons page would wait for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from attnviz.compute.view import View, drawable
+from attnviz.config import ModelConfig
+from attnviz.cost import (
+    PRECISIONS,
+    Serving,
+    attention_name,
+    count_parameters,
+    expanded_cache_bytes,
+    kv_cache_bytes,
+    load_presets,
+    weight_bytes,
+)
+from attnviz.cost.units import bytes_text, context_text, count_text
+from attnviz.figures.drawing import quoted
+from attnviz.figures.numbers import printed
+from attnviz.figures.rope import three_digits
+from attnviz.phrases import count
+from attnviz.session.lessons import replaced
+
+if TYPE_CHECKING:
+    from attnviz.analysis.roles import Role
+    from attnviz.decode.comparisons import Speculated
+
+FLOAT32 = 32  # bits: the small models run in float32, and their pages count its bytes
+MISSING = "–"
+
+
+class Placeholder(NamedTuple):
+    """What a placeholder stands for, and its value for a view."""
+
+    meaning: str
+    value: Callable[[View], str]
+
+
+def filled(text: str, view: View) -> str:
+    """Fill in each placeholder's value for this view; a dash if the model cannot run on this text."""
+    runs = drawable(view)
+    return replaced(text, lambda name: PLACEHOLDERS[name].value(view) if runs else MISSING)
+
+
+def table() -> str:
+    """Return the table of docs/lessons.md."""
+    rows = (f"| `{{{name}}}` | {each.meaning} |" for name, each in PLACEHOLDERS.items())
+    return "\n".join(("| placeholder | what it is |", "| --- | --- |", *rows))
+
+
+def _percent(share: float) -> str:
+    """Format a share as a percentage with three significant digits: "93.1%"."""
+    return f"{100 * share:.3g}%"
+
+
+# ---- the selected head, query and key
+
+
+def _head_text(view: View) -> str:
+    layer, head = view.layer_and_head
+    return f"layer {layer}, head {head}"
+
+
+def _weights(view: View) -> np.ndarray:
+    """Return the selected query's weights, (S,)."""
+    return view.trace.weights[(*view.layer_and_head, view.query)]
+
+
+def _scores(view: View) -> np.ndarray:
+    """Return the selected query's scaled scores, before mask and softmax, (S,)."""
+    return view.trace.scores_of(*view.layer_and_head)[view.query]
+
+
+def _allowed(view: View) -> np.ndarray:
+    """Return which keys the selected query may attend to, (S,) bool."""
+    return view.trace.allowed[view.layer_and_head[0], view.query]
+
+
+def _exponentials(view: View) -> np.ndarray:
+    return np.exp(_scores(view), dtype=np.float64)
+
+
+def _next_score(view: View) -> str:
+    others = _allowed(view).copy()
+    others[view.key] = False
+    return printed(float(_scores(view)[others].max(initial=-np.inf)))
+
+
+def _first_token(view: View) -> str:
+    return _percent(float(view.trace.weights[(*view.layer_and_head, slice(1, None), 0)].mean()))
+
+
+def _role(view: View) -> Role:
+    """Return the selected head's role on the probes."""
+    from attnviz.compute import heads
+
+    layer, head = view.layer_and_head
+    return heads.roles_of(view.settings)[layer][head]
+
+
+def _role_share(view: View) -> str:
+    score = _role(view).score
+    return "no share" if score is None else f"{score:.2f}"
+
+
+def _n_roles(view: View) -> str:
+    from attnviz.analysis.roles import NO_ROLE
+    from attnviz.compute import heads
+
+    return str(sum(role.name != NO_ROLE for layer in heads.roles_of(view.settings) for role in layer))
+
+
+# ---- cache and loss of the model
+
+
+def _bytes_per_token(view: View) -> int:
+    return kv_cache_bytes(view.config, 1, bits=FLOAT32)
+
+
+def _mha_bytes_per_token(view: View) -> int:
+    from attnviz.compute import models, query_groups
+
+    return kv_cache_bytes(models.config_of(query_groups.base_of(view.settings)), 1, bits=FLOAT32)
+
+
+def _expanded_bytes(view: View) -> int:
+    return expanded_cache_bytes(view.config, 1, bits=FLOAT32) or _bytes_per_token(view)
+
+
+def _text_loss(view: View) -> str:
+    from attnviz.analysis.groups import next_token_losses
+
+    if len(view.ids) < 2:
+        return MISSING
+    return f"{float(next_token_losses(view.trace.logits, view.trace.tokens).mean()):.2f}"
+
+
+# ---- the published model and the accelerators
+
+
+def _preset(view: View) -> ModelConfig:
+    return load_presets()[view.settings.preset]
+
+
+def _cache_at_context(view: View) -> str:
+    s = view.settings
+    bits, block = PRECISIONS[s.precision]
+    return bytes_text(kv_cache_bytes(_preset(view), s.context, s.batch, bits, block_size=block))
+
+
+def _serving(view: View) -> Serving:
+    from attnviz.compute import cost
+
+    return cost.serving(view.settings)
+
+
+# ---- RoPE and its scaling
+
+
+def _frequencies(view: View) -> np.ndarray:
+    from attnviz.compute import rope
+
+    return rope.frequencies(view)
+
+
+def _theta(view: View) -> str:
+    from attnviz.compute import rope
+
+    return f"{rope.rotated(view).rope_theta:,.0f}"
+
+
+def _wavelength(frequency: float) -> str:
+    return three_digits(2 * math.pi / float(frequency))
+
+
+def _n_turning(view: View) -> str:
+    turns = (len(view.ids) - 1) * _frequencies(view) / (2 * math.pi)
+    return str(int((turns >= 1).sum()))
+
+
+def _pair(view: View) -> int:
+    from attnviz.compute import rope
+
+    return rope.pair_of(view)
+
+
+def _trained_tokens(view: View) -> int:
+    from attnviz.compute import rope
+
+    return rope.trained_on(view)
+
+
+def _long_losses(view: View, late: bool = True) -> dict[str | None, float]:
+    """Return the loss within or beyond the training context of a long text by scaling method; None: without scaling."""
+    from attnviz.compute import rope
+
+    trained = rope.trained_on(view)
+    ids, _ = rope.long_ids(view, trained)
+    methods, _ = rope.scalings(view, view.settings.factor, "")
+    part = slice(trained, None) if late else slice(trained)
+    losses = rope.losses(view, ids, methods)
+    return {name if methods[name] else None: float(np.mean(each[part])) for name, each in losses.items()}
+
+
+def _best_scaling(view: View) -> tuple[float, str]:
+    """Return the lowest loss of a scaling method, and its name."""
+    return min((loss, name) for name, loss in _long_losses(view).items() if name)
+
+
+# ---- the next token, speculative decoding, mistakes
+
+
+def _odds(view: View, at: int | None = None) -> np.ndarray:
+    """Return the probabilities of the next token after this many layers, by default all."""
+    from attnviz.compute import steps
+
+    return steps.odds_of(view, view.config.n_layers if at is None else at, view.query)
+
+
+def _likeliest(view: View, at: int | None = None) -> str:
+    from attnviz.compute.heads import vocabulary
+
+    tokens = vocabulary(view.settings).after(view.ids[: view.query + 1])
+    return quoted(tokens[int(_odds(view, at).argmax())])
+
+
+def _first_layer(view: View) -> str:
+    from attnviz.compute import steps
+
+    best = np.asarray(steps.lens_of(view).best)[:, view.query]  # (1 + L,)
+    agrees = int(np.flatnonzero(best == best[-1])[0])
+    return "the embedding" if agrees == 0 else f"layer {agrees - 1}"
+
+
+def _tile_difference(view: View) -> str:
+    from attnviz.compute import steps
+
+    return MISSING if view.config.attention_softcap is not None else f"{steps.tiled_of(view).largest_difference:.1e}"
+
+
+def _speculated(view: View) -> Speculated:
+    from attnviz.compute import decode
+
+    return decode.speculated(view)
+
+
+def _mistake(view: View) -> str:
+    from attnviz.compute import mistakes
+
+    return mistakes.mistake_of(view.settings).title
+
+
+def _mistake_number(view: View, expected: bool) -> str:
+    from attnviz.compute import mistakes
+    from attnviz.mistakes.runs import format_number
+
+    symptom = mistakes.symptom_of(view)
+    return format_number(symptom.expected if expected else symptom.number)
+
+
+PLACEHOLDERS = {name: Placeholder(meaning, value) for name, meaning, value in (
+    ("n_tokens", "Tokens of the text", lambda view: str(len(view.ids))),
+    ("model", "The type of attention: GQA-4", lambda view: attention_name(view.config)),
+    ("n_layers", "Layers", lambda view: str(view.config.n_layers)),
+    ("n_heads", "Query heads of a layer", lambda view: str(view.config.n_heads)),
+    ("n_all_heads", "Query heads of all layers", lambda view: str(view.config.n_layers * view.config.n_heads)),
+    ("n_kv_heads", 'KV heads of a layer, counted: "4 KV heads"', lambda view: count(view.config.n_kv_heads, "KV head")),
+    ("group_size", "Query heads that read one KV head", lambda view: str(view.config.group_size)),
+    ("d_model", "d_model", lambda view: str(view.config.d_model)),
+    ("head_dim", "Dimensions of a head", lambda view: str(view.config.head_dim)),
+    ("latent", "Numbers of MLA's latent", lambda view: str(view.config.kv_lora_rank or 0)),
+    ("rope_key", "Dimensions of MLA's shared RoPE key", lambda view: str(view.config.qk_rope_head_dim or 0)),
+    ("head", 'The selected head: "layer 1, head 3"', _head_text),
+    ("kv_head", "The KV head that the selected head reads",
+     lambda view: f"KV {view.config.layer.kv_head_of[view.layer_and_head[1]]}"),
+    ("query", "The selected query: position and token",
+     lambda view: f"{view.query} {quoted(view.labels[view.query])}"),
+    ("key", "The selected key, by default the strongest: position and token",
+     lambda view: f"{view.key} {quoted(view.labels[view.key])}"),
+    ("distance", "Tokens from the key to the query", lambda view: str(view.query - view.key)),
+    ("weight", "The weight of the selected query on the selected key",
+     lambda view: printed(float(_weights(view)[view.key]))),
+    ("weight_percent", "The same as a percentage", lambda view: _percent(float(_weights(view)[view.key]))),
+    ("score", "The scaled score of the selected query and key, before mask and softmax",
+     lambda view: printed(float(_scores(view)[view.key]))),
+    ("exp_score", "e to the power of this score", lambda view: f"{_exponentials(view)[view.key]:.4g}"),
+    ("exp_sum",
+     "The sum over the keys that are not masked of e to the power of their scores: what the softmax divides by",
+     lambda view: f"{_exponentials(view)[_allowed(view)].sum():.4g}"),
+    ("next_score", "The largest score among the query's other keys", _next_score),
+    ("next_weight", "The largest weight among the query's other keys",
+     lambda view: printed(float(np.delete(_weights(view), view.key).max(initial=0)))),
+    ("n_allowed", "Keys that the selected query may attend to", lambda view: str(int(_allowed(view).sum()))),
+    ("n_masked", "Keys that are masked for the selected query", lambda view: str(int((~_allowed(view)).sum()))),
+    ("uniform", "The weight of each allowed key if all were the same",
+     lambda view: printed(1 / int(_allowed(view).sum()))),
+    ("sqrt_head_dim", "What q·k is divided by: √head_dim, or what the model has in its place",
+     lambda view: f"{math.sqrt(view.config.score_root):.2f}"),
+    ("role", "The selected head's role on the probes", lambda view: _role(view).name),
+    ("role_share",
+     "The share of weight on the keys that this role names, on the probes; the normalised entropy of a broad head",
+     _role_share),
+    ("n_roles", "Heads with a clear role on the probes", _n_roles),
+    ("first_token", "The mean weight of the selected head on the first token, over the queries after it", _first_token),
+    ("cache", "Bytes that the model caches per token, float32 as it runs",
+     lambda view: f"{_bytes_per_token(view):,} B"),
+    ("cache_mha", "Bytes that the same model as MHA caches per token, float32",
+     lambda view: f"{_mha_bytes_per_token(view):,} B"),
+    ("cache_share", "The model's cache, as a share of that of MHA",
+     lambda view: _percent(_bytes_per_token(view) / _mha_bytes_per_token(view))),
+    ("cache_expanded", "Bytes per token if MLA cached keys and values in place of the latent, float32",
+     lambda view: f"{_expanded_bytes(view):,} B"),
+    ("parameters", "Parameters of the model", lambda view: f"{count_parameters(view.config).total:,}"),
+    ("text_loss", "The loss on the text, in nats per token", _text_loss),
+    ("context", 'The context chosen on the cost page: "32 K tokens"',
+     lambda view: context_text(view.settings.context)),
+    ("batch", 'The sequences at once chosen on the cost page: "1 sequence"',
+     lambda view: count(view.settings.batch, "sequence")),
+    ("precision", "The precision of the cache chosen on the cost page", lambda view: view.settings.precision),
+    ("published", "The published model that is chosen", lambda view: _preset(view).name or view.settings.preset),
+    ("published_layers", "Its layers", lambda view: str(_preset(view).n_layers)),
+    ("published_heads", "Its query heads", lambda view: str(_preset(view).n_heads)),
+    ("published_kv_heads", "Its KV heads, counted", lambda view: count(_preset(view).n_kv_heads, "KV head")),
+    ("published_head_dim", "Its head_dim", lambda view: str(_preset(view).head_dim)),
+    ("published_parameters", 'Its parameters: "8.03 B"',
+     lambda view: count_text(count_parameters(_preset(view)).total)),
+    ("published_cache", "Bytes that it caches per token, bf16", lambda view: f"{kv_cache_bytes(_preset(view), 1):,} B"),
+    ("published_cache_at_context", "Its cache at the chosen context, sequences and precision", _cache_at_context),
+    ("published_weights", 'Its weights in bf16, in powers of 1,000 like the memory of accelerators: "16.1 GB"',
+     lambda view: bytes_text(weight_bytes(_preset(view)), binary=False)),
+    ("fitting_sequences", "Sequences of the chosen context that fit beside its weights on the chosen accelerators",
+     lambda view: f"{_serving(view).plan().n_users:,}"),
+    ("accelerator", "The chosen accelerators", lambda view: _serving(view).accelerator.name),
+    ("decode_bound", "Tokens per second at most, for the chosen sequences together, by the roofline",
+     lambda view: f"{_serving(view).tokens_per_second(view.settings.batch):,.0f}"),
+    ("n_pairs", "Pairs of dimensions that RoPE rotates", lambda view: str(len(_frequencies(view)))),
+    ("theta", "RoPE's base, rope_theta", _theta),
+    ("shortest_wavelength", "The wavelength of the fastest pair, in tokens",
+     lambda view: _wavelength(_frequencies(view).max())),
+    ("longest_wavelength", "The wavelength of the slowest pair, in tokens",
+     lambda view: _wavelength(_frequencies(view).min())),
+    ("n_turning", "Pairs that complete a turn within the text", _n_turning),
+    ("pair", "The selected pair", lambda view: str(_pair(view))),
+    ("degrees", "The degrees that the selected pair rotates per token",
+     lambda view: f"{three_digits(math.degrees(float(_frequencies(view)[_pair(view)])))}°"),
+    ("trained_tokens", "Tokens of a training row", lambda view: str(_trained_tokens(view))),
+    ("factor", "The scaling factor: extended context ÷ training context", lambda view: f"{view.settings.factor:g}"),
+    ("early_loss",
+     "The loss without scaling, in nats per token, of the tokens within the training context of a long text",
+     lambda view: f"{_long_losses(view, late=False)[None]:.2f}"),
+    ("late_loss",
+     "The loss without scaling, in nats per token, of the tokens beyond the training context of a long text",
+     lambda view: f"{_long_losses(view)[None]:.2f}"),
+    ("late_loss_scaled", "The same with the scaling method that gets the lowest loss",
+     lambda view: f"{_best_scaling(view)[0]:.2f}"),
+    ("best_scaling", "The name of this method", lambda view: _best_scaling(view)[1]),
+    ("prediction", "The most likely next token after the selected query", _likeliest),
+    ("prediction_percent", "Its probability", lambda view: _percent(float(_odds(view).max()))),
+    ("early_prediction", "The most likely next token read from the embedding alone", lambda view: _likeliest(view, 0)),
+    ("first_layer", 'The first layer after which the model\'s prediction is the most likely one: "layer 2"',
+     _first_layer),
+    ("tile_difference",
+     "The largest difference between the selected head's output by tiles and that of PyTorch's kernel",
+     _tile_difference),
+    ("vocab_size", "Tokens of the vocabulary", lambda view: f"{view.config.vocab_size:,}"),
+    ("passes", "Passes of the model that speculative decoding needs", lambda view: str(len(_speculated(view).rounds))),
+    ("drafted", "Tokens that its drafter proposes in them",
+     lambda view: str(sum(len(each.proposed) for each in _speculated(view).rounds))),
+    ("accepted", "Those of them that the model accepts",
+     lambda view: str(sum(each.n_accepted for each in _speculated(view).rounds))),
+    ("drafted_tokens", "Tokens that are written in them", lambda view: str(_speculated(view).n_tokens)),
+    ("mistake", "The title of the selected mistake", _mistake),
+    ("mistake_number", "The number that tells it, of the mistaken version",
+     lambda view: _mistake_number(view, expected=False)),
+    ("mistake_expected", "The same of the right version", lambda view: _mistake_number(view, expected=True)),
+    ("n_questions", "Questions of the set chosen on the Practice page, counted",
+     lambda view: count(view.settings.questions, "question")),
+)}  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(table())
