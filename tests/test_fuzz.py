@@ -5,7 +5,7 @@ Hypothesis generates 100 links, settings and texts anew in each run; the hostile
 
 import re
 import unicodedata
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,21 +21,10 @@ from attnviz.config import ConfigError
 from attnviz.experiments.measurement import counted_parameters
 from attnviz.figures.drawing import quoted
 from attnviz.layerwise import LayerwiseTrace, layer_bytes
-from attnviz.session.settings import (
-    MAX_ADDRESS,
-    MAX_CHARACTERS,
-    MODELS,
-    NOT_CHOSEN,
-    OWN_THETA,
-    Choice,
-    Flag,
-    Ids,
-    ModelName,
-    Number,
-    Settings,
-    Several,
-    Text,
-)  # fmt: skip
+from attnviz.session.kinds import MAX_CHARACTERS, Choice, Flag, Ids, Number, Several, Text
+from attnviz.session.opening import MODELS, ModelName
+from attnviz.session.settings import KINDS, MAX_ADDRESS, Settings
+from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
 from attnviz.text import Tokenizer
 from attnviz.trace import trace_bytes
 
@@ -43,7 +32,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 TOKENIZER = Tokenizer()
-KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}
 MAX_NOTICE_CHARS = 250  # characters of a sentence
 ANY = st.characters()  # lone surrogates too
 HOSTILE = [

@@ -1,6 +1,7 @@
 """Layer rules: direction of imports, pages without code, no paths of one machine.
 
     characters -> text
+    exercises -> {session, practice}
     equations -> mechanisms -> config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
     config -> cost -> {session, checkpoints}
@@ -31,6 +32,7 @@ NEXT_ON_THE_LEFT = {
     "checks": (),
     "facts": ("checks",),
     "phrases": (),
+    "exercises": (),
     "characters": (),
     "equations": (),
     "mechanisms": ("equations", "phrases"),
@@ -46,9 +48,9 @@ NEXT_ON_THE_LEFT = {
     "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config",),
-    "practice": ("mistakes", "experiments", "analysis", "steps"),
+    "practice": ("exercises", "mistakes", "experiments", "analysis", "steps"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
-    "session": ("cost",),
+    "session": ("exercises", "cost"),
     "compute": ("session", "figures", "layerwise", "practice"),
     "server": ("compute",),
     "ui": ("server",),  # its frame draws the workarounds that run in the browser
@@ -59,6 +61,7 @@ PACKAGES = {
     "checks": set(),
     "facts": set(),
     "phrases": set(),
+    "exercises": set(),
     "characters": {"tokenizers"},
     "equations": set(),
     "mechanisms": set(),

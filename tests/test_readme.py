@@ -4,8 +4,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from attnviz.session.mistakes import MISTAKES
-from attnviz.session.settings import PRESETS, TASKS
+from attnviz.exercises import TASKS
+from attnviz.session.pages.cost import PRESETS
+from attnviz.session.pages.mistakes import MISTAKES
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_LINES = 130

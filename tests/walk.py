@@ -24,8 +24,11 @@ from attnviz.decode import comparisons
 from attnviz.decode.comparisons import spreads
 from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption, Drawing
+from attnviz.session.opening import MODELS
 from attnviz.session.pages import ALL
-from attnviz.session.settings import DEFAULT_TEXT, MODELS, PRESETS, Settings
+from attnviz.session.pages.cost import PRESETS
+from attnviz.session.settings import Settings
+from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.ui import charts
 from tests.legends import ambiguous
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from attnviz.compute.view import View, drawable
-from attnviz.session.pages import Page
-from attnviz.session.settings import DEFAULT_TEXT, HOW_IT_RUNS, NEW_TEXT, NOBODY_CHOSE, NOT_CHOSEN, Settings
+from attnviz.session.page import Page
+from attnviz.session.settings import Settings
+from attnviz.session.shared import DEFAULT_TEXT, HOW_IT_RUNS, NEW_TEXT, NOBODY_CHOSE, NOT_CHOSEN
 
 
 def changed(view: View, **fields: Any) -> Settings:

@@ -24,8 +24,9 @@ from attnviz.cost.variants import with_latent
 from attnviz.layerwise import LayerwiseTrace, layer_bytes
 from attnviz.modules import Transformer
 from attnviz.session import opening
-from attnviz.session.opening import MAX_HEADS, MAX_LAYERS
-from attnviz.session.settings import MODELS, Settings, widths
+from attnviz.session.opening import MAX_HEADS, MAX_LAYERS, MODELS
+from attnviz.session.settings import Settings
+from attnviz.session.shared import widths
 from attnviz.text import Tokenizer, tokenizer
 from attnviz.trace import Trace, predict, trace, trace_bytes, use_one_thread
 

@@ -9,14 +9,17 @@ from urllib.parse import urlencode
 
 from attnviz.compute.lessons import lessons
 from attnviz.equations import tex_lines
+from attnviz.exercises import SUBJECTS
 from attnviz.mistakes import load_mistake
-from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, Question, question_set, score_card
+from attnviz.practice.drills import KINDS, LEVELS, Progress, Question, question_set, score_card
 from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer
 from attnviz.practice.drills.sets import GAPS, LARGEST_FILE, Tally
 from attnviz.practice.task import CHECK, Task
 from attnviz.practice.tasks import TASKS
-from attnviz.session.pages import PAGES, Page
-from attnviz.session.settings import PRESETS, Settings
+from attnviz.session.page import Page
+from attnviz.session.pages import PAGES
+from attnviz.session.pages.cost import PRESETS
+from attnviz.session.settings import Settings
 
 __all__ = [
     "CHECK",

@@ -21,7 +21,7 @@ from attnviz.experiments import rope_equalities
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import FIELDS_OF, RopeScaling, scaled_rope_frequencies
 from attnviz.phrases import count
-from attnviz.session.settings import OWN_THETA
+from attnviz.session.shared import OWN_THETA
 from attnviz.trace import layer_weights
 
 PASTED = "pasted"

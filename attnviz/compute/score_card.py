@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 
 from attnviz.compute.practice import Attempt, orders, pages_to_review, shown, tallies
+from attnviz.exercises import SUBJECTS
 from attnviz.figures import theme
-from attnviz.practice.drills import SUBJECTS
 
 STYLE = """
 body { font: 11pt/1.45 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; color: #131417; }

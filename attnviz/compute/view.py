@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from attnviz.characters import Span, graphemes, whole
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.phrases import count
-from attnviz.session.settings import MAX_CHARACTERS, MAX_QUOTED_CHARS, NOT_CHOSEN, Settings
+from attnviz.session.kinds import MAX_CHARACTERS
+from attnviz.session.settings import MAX_QUOTED_CHARS, Settings
+from attnviz.session.shared import NOT_CHOSEN
 
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged

@@ -17,8 +17,10 @@ from attnviz.modules import Transformer
 from attnviz.phrases import count, listed
 
 Kind = Literal["raises", "nan", "silent"]
-Subject = Literal["mask", "softmax", "cache", "rope", "heads", "training"]
-SUBJECTS: tuple[Subject, ...] = ("mask", "softmax", "cache", "rope", "heads", "training")
+SUBJECTS: dict[str, str] = {
+    "mask": "Mask", "softmax": "Softmax and scores", "cache": "Cache", "rope": "RoPE and positions",
+    "heads": "Heads and shapes", "training": "Training and other layers",
+}  # fmt: skip
 SAME = 1e-6  # a smaller difference of a weight, or of a number as its share, is rounding
 
 
@@ -104,7 +106,7 @@ class Mistake:
     """A mistake in the code of the modules."""
 
     title: str
-    subject: Subject  # what its code is about
+    subject: str  # what its code is about
     kind: Kind  # how it shows: an error, NaN, or only different numbers
     changes: tuple[Change, ...]
     question: str

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnviz.config import ModelConfig
+from attnviz.exercises import TASKS
 from attnviz.practice.child import EXTRA_MEMORY, run_steps
 
 SECONDS = 60.0  # for all checks of a file together: a right version in plain Python loops takes a few
@@ -81,13 +82,16 @@ class Task:
     """
 
     name: str
-    title: str
     skeleton: str
     right: Names
     cases: Callable[[int], list[Case]]
     build: Callable[..., Names]
     mistaken: tuple[Mistaken, ...] = field(default=())  # in addition to those of attnviz/mistakes
     model: ModelConfig | None = None  # selects a mistake's MLA version if the task is about MLA
+
+    @property
+    def title(self) -> str:
+        return TASKS[self.name]
 
     @property
     def file(self) -> str:

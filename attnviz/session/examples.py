@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnviz.session.settings import DEFAULT_TEXT
+from attnviz.session.shared import DEFAULT_TEXT
 
 EXAMPLES: dict[str, str] = {
     "a repeated phrase": DEFAULT_TEXT,

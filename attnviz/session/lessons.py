@@ -11,8 +11,8 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
-from attnviz.session.elements import ELEMENTS, on_page
-from attnviz.session.pages import PAGES, Page
+from attnviz.session.page import Page
+from attnviz.session.pages import ELEMENTS, PAGES
 from attnviz.session.settings import Settings
 
 _PARTS = re.compile(  # braces in blocks and spans of code and of formulas stay
@@ -184,7 +184,7 @@ def _target(field: tuple[int, str] | None, page: Page, link: Mapping[str, str]) 
     if field is None:
         return ""
     line, key = field
-    available = [element.key for element in on_page(page.path, link.get("tab", ""))]
+    available = [element.key for element in page.shown(link.get("tab", ""))]
     if key not in ELEMENTS:
         raise LessonError(line, f"the element must be one of {', '.join(available)}, not “{key[:40]}”")
     if key not in available:

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attnviz.checks import is_hub_id
+from attnviz.config import SHIPPED
+from attnviz.session.kinds import Kind
 
 ALLOWED = "ATTNVIZ_MODELS"  # environment variable: comma-separated hub ids and folders
 FIRST = "ATTNVIZ_MODEL"  # environment variable: the model of `make run MODEL=…`
+MODEL_NAMES = {**SHIPPED, "own": "My own settings"}
+MODELS = tuple(MODEL_NAMES)
 MAX_LAYERS, MAX_HEADS = 48, 64  # of any model that is drawn
 SMALL = {  # suggested hub ids: parameters, layers × heads, licence
     "HuggingFaceTB/SmolLM2-135M": "135 M, 30 × 9 heads (3 KV), Apache 2.0",
@@ -64,3 +70,19 @@ def offered(current: str, shipped: tuple[str, ...]) -> list[str]:
 def short_name(name: str) -> str:
     """Return the last part of a folder or hub id, for display."""
     return name.rstrip("/").rpartition("/")[2] or name
+
+
+@dataclass(frozen=True)
+class ModelName(Kind):
+    """A shipped checkpoint, "own", or a folder or hub id that may be opened here."""
+
+    def read(self, written: str) -> object:
+        if written not in MODELS and not may_open(written):
+            raise ValueError
+        return written
+
+    def range(self) -> str:
+        return f"one of {', '.join(MODELS)}, or a model that may be opened here"
+
+    def notice(self, name: str, given: str, used: Any) -> str:
+        return f"The link's {name} is {given.removeprefix('not ')}, which cannot be opened here; {used} is shown."

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from attnviz.compute.view import View, always
-from attnviz.session.elements import Element, drawings
+from attnviz.session.page import Element
 from attnviz.session.settings import Settings
 from attnviz.ui import state
 from attnviz.ui.components.stage import stage
@@ -25,9 +25,10 @@ def present_button() -> None:
 
 def _begin() -> None:
     """Present the drawing of the lesson step that is open, otherwise the page's first."""
-    s, path = state.current(), state.page().path
+    s, page = state.current(), state.page()
     only = _drawing_of_step(s)
-    state.go(path, replace(s, present=True, only=only if only in {each.key for each in drawings(path, s.tab)} else ""))
+    presentable = only in {element.key for element in page.drawings(s.tab)}
+    state.go(page.path, replace(s, present=True, only=only if presentable else ""))
 
 
 def _drawing_of_step(s: Settings) -> str:
@@ -50,7 +51,7 @@ def presenter() -> None:
 @state.part(state.PRESENTER, always)
 def _presenter(view: View) -> None:
     s, element = view.settings, state.alone()
-    shown = drawings(state.page().path, s.tab)
+    shown = state.page().drawings(s.tab)
     at = shown.index(element) if element in shown else -1
     every = [each for each in shown if not each.tab] + _by_tab(s)[0]
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="right"):
@@ -74,7 +75,7 @@ def _by_tab(s: Settings) -> tuple[list[Element], int]:
     """Return the drawings of the page's tabs, tab by tab, and how many of them are in tabs before the open one."""
     page = state.page()
     tabs = list(page.tabs)
-    found = [each for tab in tabs for each in drawings(page.path, tab) if each.tab]
+    found = [each for tab in tabs for each in page.drawings(tab) if each.tab]
     return found, sum(tabs.index(each.tab) < tabs.index(page.open_tab(s.tab)) for each in found)
 
 

@@ -14,8 +14,8 @@ from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.server.browser import workarounds
 from attnviz.session import opening
+from attnviz.session.kinds import MAX_CHARACTERS
 from attnviz.session.pages import PAGES
-from attnviz.session.settings import MAX_CHARACTERS
 from attnviz.ui import alone, local, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.components.tab_mark import tab_mark

@@ -13,8 +13,8 @@ import streamlit as st
 
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
-from attnviz.session.elements import ELEMENTS
 from attnviz.session.lessons import Lesson, Step
+from attnviz.session.pages import ELEMENTS
 from attnviz.session.settings import Settings
 from attnviz.ui import alone, state
 from attnviz.ui.components.lesson_mark import lesson_mark

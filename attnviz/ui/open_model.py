@@ -10,7 +10,7 @@ from attnviz.compute.view import View, always
 from attnviz.config import ConfigError
 from attnviz.figures.drawing import escaped
 from attnviz.session import opening as allowed
-from attnviz.session.settings import NOBODY_CHOSE
+from attnviz.session.shared import NOBODY_CHOSE
 from attnviz.ui import state
 from attnviz.ui.problems import show_problem
 

@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 
-from attnviz.session.elements import ELEMENTS, Element
-from attnviz.session.pages import PAGES
+from attnviz.session.page import Element
+from attnviz.session.pages import ELEMENTS, PAGES
 from attnviz.session.settings import Settings
 
 BASE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
@@ -90,8 +90,7 @@ def embedded_element(path: str, query: str) -> Element | None:
         return None
     page = PAGES.get(path.rstrip("/").rpartition("/")[2], PAGES[""])  # Streamlit opens the overview for other addresses
     settings, _ = Settings.from_link(link, page)
-    element = ELEMENTS.get(settings.only)
-    return element if element and element.page == page.path and not settings.present else None
+    return None if settings.present or settings.only not in page.keys else ELEMENTS[settings.only]
 
 
 def style(element: Element | None, presented: bool) -> str:

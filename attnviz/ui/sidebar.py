@@ -16,9 +16,10 @@ from attnviz.compute.view import View, always
 from attnviz.config import divisors
 from attnviz.figures.drawing import escaped
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.opening import offered, short_name
+from attnviz.session.opening import MODEL_NAMES, MODELS, offered, short_name
 from attnviz.session.pages import ALL
-from attnviz.session.settings import MODEL_NAMES, MODELS, NOBODY_CHOSE, Settings, widths
+from attnviz.session.settings import Settings
+from attnviz.session.shared import NOBODY_CHOSE, widths
 from attnviz.ui import state
 from attnviz.ui.alone import present_button
 from attnviz.ui.components.copy_link import copy_link

@@ -21,9 +21,11 @@ from attnviz.compute import choices
 from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT
 from attnviz.compute.view import View, drawable
 from attnviz.server.own_request import is_requested
-from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
-from attnviz.session.pages import PAGES, Page
-from attnviz.session.settings import DEFAULT_TEXT, SELECTION, Number, Settings, kind_of
+from attnviz.session.kinds import Number
+from attnviz.session.page import Element, Page
+from attnviz.session.pages import ELEMENTS, PAGES
+from attnviz.session.settings import KINDS, Settings
+from attnviz.session.shared import DEFAULT_TEXT, SELECTION
 
 _SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as those below
 _LINK_TAB, _LINK_LESSON = "link to a tab", "link to a lesson"
@@ -135,8 +137,8 @@ def _step_of(link: Mapping[str, str]) -> tuple[str, str]:
 def _drop_missing_element(page: Page) -> None:
     """Open the tab of the single element that the link selects; show the whole page if it lacks the element."""
     s = current()
-    if s.only and s.only not in {element.key for element in on_page(page.path, s.tab)}:
-        if ELEMENTS[s.only].page == page.path:
+    if s.only and s.only not in {element.key for element in page.shown(s.tab)}:
+        if s.only in page.keys:
             change(tab=ELEMENTS[s.only].tab)
             return
         if not s.present:
@@ -153,13 +155,13 @@ def alone() -> Element | None:
     s = current()
     if s.only:
         return ELEMENTS[s.only]
-    shown = drawings(page().path, s.tab) if s.present and not s.lesson else ()
+    shown = page().drawings(s.tab) if s.present and not s.lesson else ()
     return shown[0] if shown else None
 
 
 def go(path: str, settings: Settings) -> None:
     """Open a page with these settings, from a callback; the whole page if it lacks the element shown alone."""
-    if settings.only and ELEMENTS[settings.only].page != path:
+    if settings.only and settings.only not in PAGES[path].keys:
         settings = replace(settings, only="")  # here: a second change of the URL would be a second entry for Back
     st.session_state[_SETTINGS], st.session_state[_TARGET_PAGE] = settings, path
     st.rerun()  # of the whole page: `follow` then switches to the other one
@@ -350,7 +352,7 @@ def control(
     key = f"control-{place}{field}"
     own = getattr(current(), field)
     value: Any = own if shown is None else shown
-    kind = kind_of(field)
+    kind = KINDS[field]
     if isinstance(kind, Number) and "options" not in options:
         number = int if kind.whole else float
         high = number(min(kind.high, options.get("max_value", kind.high)))

@@ -17,7 +17,7 @@ from attnviz.checkpoints import FOLDER, CheckpointError, list_checkpoints, load_
 from attnviz.config import SHIPPED, ModelConfig
 from attnviz.cost import cache
 from attnviz.modules import Transformer
-from attnviz.session.settings import DEFAULT_TEXT
+from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.trace import trace
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, repetition_scores

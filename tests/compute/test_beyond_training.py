@@ -10,7 +10,8 @@ from attnviz.compute import models
 from attnviz.compute.beyond_training import beyond_training, model_card, split_characters, trained_on
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.settings import MODELS, Settings
+from attnviz.session.opening import MODELS
+from attnviz.session.settings import Settings
 from tests.ui.test_pages import TRACED, opened, sentences
 
 TRAINED = shipped_config("gqa-4")

@@ -25,7 +25,8 @@ from attnviz.decode.writing import ROWS_BEFORE
 from attnviz.figures.decode import single_text
 from attnviz.figures.decode_parts import sampled
 from attnviz.session.pages import PAGES
-from attnviz.session.settings import DEFAULT_TEXT, Settings
+from attnviz.session.settings import Settings
+from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.trace import trace
 from attnviz.ui.components.decode_player import Place, Text, pack
 

@@ -11,7 +11,8 @@ from attnviz.compute import examples
 from attnviz.compute.heads import roles_of
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES, LOOK_FOR
-from attnviz.session.settings import FIRST_HEAD, NOBODY_CHOSE, Settings
+from attnviz.session.settings import Settings
+from attnviz.session.shared import FIRST_HEAD, NOBODY_CHOSE
 
 MODELS = ("mha", "mla", "own")
 TRAINED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")

@@ -10,7 +10,8 @@ import pytest
 from attnviz.compute import heads, look_here, models
 from attnviz.compute.view import View
 from attnviz.layerwise import LayerwiseTrace
-from attnviz.session.settings import DEFAULT_TEXT, FIRST_HEAD, NOBODY_CHOSE, Settings
+from attnviz.session.settings import Settings
+from attnviz.session.shared import DEFAULT_TEXT, FIRST_HEAD, NOBODY_CHOSE
 from attnviz.trace import trace
 
 TEXTS = {

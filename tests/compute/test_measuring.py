@@ -19,7 +19,8 @@ from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import bits_with_scales, comparison, count_parameters, kv_cache_bytes, load_presets, what_if
 from attnviz.experiments.measurement import Timing
 from attnviz.facts import facts_of
-from attnviz.session.settings import PRESETS, Settings
+from attnviz.session.pages.cost import PRESETS
+from attnviz.session.settings import Settings
 
 SMALL = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
 

@@ -13,7 +13,8 @@ from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.config import ConfigError
 from attnviz.modules import Transformer
-from attnviz.session.settings import Settings, widths
+from attnviz.session.settings import Settings
+from attnviz.session.shared import widths
 
 SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, text="a dog")
 

@@ -10,7 +10,7 @@ from attnviz.compute.score_card import card
 from attnviz.figures import theme
 from attnviz.practice.drills import make, question_set
 from attnviz.session.pages import PAGES
-from attnviz.session.settings import Settings, kind_of
+from attnviz.session.settings import KINDS, Settings
 from tests.practice.forms import forms
 
 S = Settings(subject="rope", level=1, questions=3, minutes=2, question_set=9)
@@ -112,4 +112,4 @@ def test_where_a_question_is_seen_is_a_page_with_its_settings():
         page = PAGES[path]
         settings, notices = Settings.from_link(dict(parse_qsl(link)), page)
         assert name.startswith(page.name) and not notices
-        assert all(getattr(settings, key) == kind_of(key).read(value) for key, value in parse_qsl(link))
+        assert all(getattr(settings, key) == KINDS[key].read(value) for key, value in parse_qsl(link))

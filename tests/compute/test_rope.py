@@ -16,7 +16,8 @@ from attnviz.config import ModelConfig
 from attnviz.experiments import rope_equalities
 from attnviz.modules import Transformer
 from attnviz.modules.rope_scaling import scaled_rope_frequencies
-from attnviz.session.settings import OWN_THETA, Settings
+from attnviz.session.settings import Settings
+from attnviz.session.shared import OWN_THETA
 from attnviz.trace import predict
 
 IDS = tuple(range(11, 11 + 29))

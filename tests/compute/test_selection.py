@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from attnviz.compute import rope as compute_rope
 from attnviz.compute.view import View
-from attnviz.session.settings import SELECTION, Settings
+from attnviz.session.settings import Settings
+from attnviz.session.shared import SELECTION
 
 WRITTEN = st.one_of(
     st.integers(-3, 700).map(str), st.sampled_from(["-1", "1e9", "-1e999", "2.5", "", "nan", "abc", "1_0", "7", "15"])

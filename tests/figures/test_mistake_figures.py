@@ -11,7 +11,7 @@ from attnviz.compute.mistakes import MAX_TOKENS
 from attnviz.figures import mistakes as figures
 from attnviz.figures.theme import NEUTRAL, kv_scale
 from attnviz.mistakes import Symptom, all_mistakes, load_mistake
-from attnviz.session.settings import DEFAULT_TEXT
+from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
 
 IDS = tokenizer().encode(DEFAULT_TEXT)

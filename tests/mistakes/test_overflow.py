@@ -10,7 +10,7 @@ from attnviz.checkpoints import load_checkpoint
 from attnviz.mistakes import Symptom, load_mistake
 from attnviz.modules import Transformer
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.settings import DEFAULT_TEXT
+from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.trace import trace
 

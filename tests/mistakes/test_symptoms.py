@@ -19,7 +19,7 @@ from attnviz.mistakes.runs import run_padded
 from attnviz.modules import Recording, Transformer, apply_rope, rope_frequencies
 from attnviz.modules.masks import attention_mask
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.settings import DEFAULT_TEXT
+from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
 

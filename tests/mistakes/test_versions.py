@@ -150,7 +150,7 @@ def test_ids_are_names_of_files_and_subjects_come_in_their_order():
     assert set(MISTAKES) == files
     assert {each.kind for each in MISTAKES.values()} == {"raises", "nan", "silent"}
     subjects = [each.subject for each in MISTAKES.values()]
-    assert subjects == sorted(subjects, key=SUBJECTS.index) and set(subjects) == set(SUBJECTS)
+    assert subjects == sorted(subjects, key=list(SUBJECTS).index) and set(subjects) == set(SUBJECTS)
     for subject in SUBJECTS:
         titles = [each.title for each in MISTAKES.values() if each.subject == subject]
         assert len(titles) >= 3 and titles == sorted(titles)

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from attnviz.cost import load_accelerators, load_presets
-from attnviz.practice.drills import KINDS, SUBJECTS, Kind, Question, kinds_of, make, question_set
+from attnviz.exercises import SUBJECTS
+from attnviz.practice.drills import KINDS, Kind, Question, kinds_of, make, question_set
 from attnviz.practice.drills.ranks import draw, rank, ranked
 from attnviz.practice.drills.sets import kinds_at
 

@@ -11,11 +11,11 @@ import torch
 from attnviz.compute.cost import pasted_model
 from attnviz.compute.practice import legend, solution_tex
 from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators, load_presets, prefill
+from attnviz.exercises import SUBJECTS
 from attnviz.figures import cost as figures
 from attnviz.practice.drills import (
     KINDS,
     LEVELS,
-    SUBJECTS,
     Progress,
     lines,
     make,

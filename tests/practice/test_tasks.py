@@ -4,6 +4,7 @@ separate process is tested in test_judge.py."""
 import pytest
 import torch
 
+from attnviz.exercises import TASKS as TITLES
 from attnviz.mistakes import all_mistakes
 from attnviz.practice.__main__ import new
 from attnviz.practice.child import Refused
@@ -11,7 +12,6 @@ from attnviz.practice.judge import _check, difference, task_named_in
 from attnviz.practice.live import OF_ONE_HEAD, WITH_MAPS, WITHOUT_ROPE
 from attnviz.practice.tasks import TASKS
 from attnviz.session.pages import PAGES
-from attnviz.session.settings import TASKS as SETTINGS_TASKS
 from attnviz.session.settings import Settings
 from tests.practice.answers import ANSWERS, TOP_P_SORTED
 from tests.practice.other_answers import OTHER_ANSWERS
@@ -34,7 +34,7 @@ def checks(name: str, names: dict, seed: int = 11) -> list:
 
 
 def test_each_task_is_known_everywhere():
-    assert tuple(TASKS) == SETTINGS_TASKS, "list the tasks in this order in TASKS of attnviz/session/settings.py"
+    assert tuple(TASKS) == tuple(TITLES), "list the tasks in TASKS of attnviz/exercises.py"
     assert TASKS.keys() == ANSWERS.keys(), "write an answer to each task in tests/practice/answers.py"
     assert {*WITH_MAPS, *WITHOUT_ROPE, *OF_ONE_HEAD} <= TASKS.keys(), "attnviz/practice/live.py names an unknown task"
 

@@ -17,10 +17,10 @@ from attnviz.compute.placeholders import PLACEHOLDERS, filled, table
 from attnviz.compute.view import View
 from attnviz.cost import kv_cache_bytes, load_presets
 from attnviz.figures.group_quality import AVERAGED, TRAINED
-from attnviz.session.elements import ALL, ELEMENTS, drawings, on_page
 from attnviz.session.lessons import LessonError, parse, placeholders, replaced
-from attnviz.session.pages import OVERVIEW_GROUPS, PAGES
-from attnviz.session.settings import SELECTION, Settings
+from attnviz.session.pages import ALL, ELEMENTS, PAGES, PURPOSES
+from attnviz.session.settings import Settings
+from attnviz.session.shared import SELECTION
 
 LESSON = """# A title
 
@@ -140,7 +140,7 @@ def test_at_least_eight_lessons_of_five_to_ten_steps_ship() -> None:
     words = "one two three four five six seven eight nine ten".split()
     lengths = [len(lesson.steps) for lesson in SHIPPED_LESSONS.values()]
     said = f"{words[min(lengths) - 1]} to {words[max(lengths) - 1]} steps"
-    assert said in PAGES["lessons"].sentence and said in OVERVIEW_GROUPS["Understand it"][0]
+    assert said in PAGES["lessons"].sentence and said in PURPOSES["Understand it"]
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_at_least_eight_lessons_of_five_to_ten_steps_ship() -> None:
 def test_every_step_points_at_something_and_its_numbers_compute(name: str, number: int) -> None:
     lesson = SHIPPED_LESSONS[name]
     step = lesson.step(number)
-    assert step.target in {element.key for element in on_page(step.page.path, step.link.get("tab", ""))}
+    assert step.target in {element.key for element in step.page.shown(step.link.get("tab", ""))}
     again, notices = Settings.from_link(lesson.settings(number).to_link(), step.page)
     assert again == lesson.settings(number) and notices == []
     view = View(lesson.settings(number))
@@ -309,6 +309,7 @@ def test_every_placeholder_says_what_it_is_and_is_listed() -> None:
 
 
 def test_elements_belong_to_pages_and_tabs_that_are_there() -> None:
-    assert [e.key for e in ALL if e.page not in PAGES or (e.tab and e.tab not in PAGES[e.page].tabs)] == []
-    assert len(ELEMENTS) == len(ALL)
-    assert {element.tab for element in drawings("rope", "nonsense")} == {"", "distance"}
+    assert [e.key for page in ALL for e in page.elements if e.tab and e.tab not in page.tabs] == []
+    assert len(ELEMENTS) == sum(len(page.elements) for page in ALL)
+    assert {page.purpose for page in ALL} <= PURPOSES.keys()
+    assert {element.tab for element in PAGES["rope"].drawings("nonsense")} == {"", "distance"}

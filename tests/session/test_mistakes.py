@@ -2,8 +2,8 @@
 
 import pytest
 
-from attnviz.session.mistakes import CODES, MISTAKES
 from attnviz.session.pages import PAGES
+from attnviz.session.pages.mistakes import CODES, MISTAKES
 from attnviz.session.settings import Settings
 
 

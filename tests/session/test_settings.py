@@ -1,6 +1,8 @@
 """Any link gives settings that a model can be built from, with a notice for each changed value."""
 
+import json
 from dataclasses import fields, replace
+from pathlib import Path
 from urllib.parse import parse_qsl, quote_plus
 
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 
 from attnviz.modules import Transformer
 from attnviz.session.pages import PAGES, TABS_BEFORE
-from attnviz.session.settings import Settings, widths
+from attnviz.session.settings import Settings
+from attnviz.session.shared import widths
 
 NAMES = [f.name for f in fields(Settings)]
 WRITTEN = st.one_of(st.text(max_size=30), st.integers().map(str), st.floats().map(str), st.sampled_from(["", "1e999"]))
@@ -168,3 +171,25 @@ def test_a_link_made_before_there_was_a_tab_opens_what_it_opened(old):
     settings, notices = Settings.from_link(dict(parse_qsl(query)), PAGES[path])
     assert PAGES[path].tabs[PAGES[path].open_tab(settings.tab)] == OLD_LINKS[old]
     assert notices == [] and set(settings.to_link()) == {"tab"}
+
+
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "settings_in_links.json").read_text(encoding="utf-8"))
+LONG_WORD = "é×121"  # as the file has it for 121 times é
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_setting_reads_what_it_read_when_its_values_were_recorded(name):
+    """In November 2026, before the settings moved to their pages. [value, notices]; "=": as written."""
+    recorded, default = RECORDED[name], getattr(Settings(), name)
+    assert default == _as_held(recorded["default"])
+    for probe, (value, n_notices) in recorded["reads"].items():
+        written = "é" * 121 if probe == LONG_WORD else probe
+        found, notices = Settings.from_link({name: written})
+        assert (getattr(found, name), len(notices)) == (written if value == "=" else _as_held(value), n_notices), probe
+    for option in recorded.get("options", ()):
+        found, notices = Settings.from_link({name: option})
+        assert notices == [] and (option in getattr(found, name) or option == getattr(found, name))
+
+
+def _as_held(value):
+    return tuple(value) if isinstance(value, list) else value

@@ -11,9 +11,9 @@ from streamlit.testing.v1 import AppTest
 from attnviz.compute import lessons as compute
 from attnviz.compute.placeholders import PLACEHOLDERS
 from attnviz.compute.view import View
-from attnviz.session.elements import ALL, ELEMENTS, Element
 from attnviz.session.lessons import Lesson, placeholders
-from attnviz.session.pages import PAGES, overview_groups
+from attnviz.session.page import Element
+from attnviz.session.pages import ALL, ELEMENTS, PAGES, by_purpose
 from attnviz.ui.components import rope_pair
 from attnviz.ui.lesson_bar import spoken
 from attnviz.ui.pages.overview import FIRST_LESSON
@@ -34,11 +34,16 @@ ONLY_WITH = {
 }
 
 
+PAGE_OF = {element.key: page for page in ALL for element in page.elements}
+
+
 def _shown_by(element: Element) -> tuple[str, str, tuple]:
-    return element.page, element.tab, tuple(ONLY_WITH.get(element.key, {}).items())
+    return PAGE_OF[element.key].path, element.tab, tuple(ONLY_WITH.get(element.key, {}).items())
 
 
-BY_TAB = [(link, list(elements)) for link, elements in itertools.groupby(sorted(ALL, key=_shown_by), _shown_by)]
+BY_TAB = [
+    (link, list(elements)) for link, elements in itertools.groupby(sorted(ELEMENTS.values(), key=_shown_by), _shown_by)
+]
 
 
 def keyed(block: object) -> Iterator[tuple[str, object]]:
@@ -124,14 +129,14 @@ def test_every_element_is_drawn_on_its_page_and_by_itself_it_has_nothing_to_comp
 
 
 @pytest.mark.usefixtures("fewer_tokens")
-@pytest.mark.parametrize("element", [e for e in ALL if e.drawing][::11], ids=lambda e: e.key)
+@pytest.mark.parametrize("element", [e for e in ELEMENTS.values() if e.drawing][::11], ids=lambda e: e.key)
 def test_one_drawing_alone_runs_only_the_part_that_has_it(element: Element) -> None:
     tab = {"tab": element.tab} if element.tab else {}
-    app = opened(PAGES[element.page].file, only=element.key, bound="16", **ONLY_WITH.get(element.key, {}), **tab)
+    app = opened(PAGE_OF[element.key].file, only=element.key, bound="16", **ONLY_WITH.get(element.key, {}), **tab)
     there = keys(app)
     assert element.key in there
     assert not app.title and not app.sidebar.text_area and sentences(app) == ""
-    others = {e.key for e in ALL if e.page == element.page and e.part != element.part}
+    others = {e.key for e in PAGE_OF[element.key].elements if e.part != element.part}
     assert others & there == set()
 
 
@@ -401,8 +406,8 @@ def test_the_front_door_leads_every_way_and_to_every_page() -> None:
     assert title == LESSONS[name].title and name == next(iter(LESSONS)) and found[0] == first.page.path
     assert LESSONS[name].settings(1).to_link() == {"lesson": name}, "what the overview links to"
     said = bar(app)
-    assert all(way in said for way in overview_groups()) and {"Understand it", "Look around", "Work out a cost"} <= set(
-        overview_groups()
+    assert all(way in said for way in by_purpose()) and {"Understand it", "Look around", "Work out a cost"} <= set(
+        by_purpose()
     )
     assert shows(app, "front-grid")
 

@@ -12,8 +12,9 @@ from attnviz.compute.view import View
 from attnviz.mistakes import all_mistakes, load_mistake
 from attnviz.mistakes.runs import format_number
 from attnviz.modules import Transformer
-from attnviz.session.mistakes import CODES, MISTAKES
-from attnviz.session.settings import DEFAULT_TEXT, Settings
+from attnviz.session.pages.mistakes import CODES, MISTAKES
+from attnviz.session.settings import Settings
+from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.ui.pages.mistakes import ANSWERS, FIRST_ANSWERS, SKIPPED
 

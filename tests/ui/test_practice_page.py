@@ -11,10 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.compute.practice import Progress, begin
 from attnviz.practice.drills import KINDS, make, question_set
-from attnviz.practice.drills import SUBJECTS as DRILL_SUBJECTS
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnswer, OrderAnswer
 from attnviz.practice.tasks import TASKS
-from attnviz.session.settings import SUBJECTS, Settings
+from attnviz.session.settings import Settings
 from attnviz.ui.pages import practice, practice_attempt
 from tests.practice.forms import forms
 
@@ -52,10 +51,6 @@ def give(app: AppTest, question, given: str) -> None:
 
 def said(app: AppTest) -> str:
     return " ".join(e.value for e in (*app.markdown, *app.success, *app.error, *app.warning, *app.caption))
-
-
-def test_the_settings_know_the_subjects():
-    assert tuple(DRILL_SUBJECTS) == SUBJECTS
 
 
 def test_right_answers_are_counted_and_wrong_ones_come_back():

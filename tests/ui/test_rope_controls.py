@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from attnviz.session.settings import OWN_THETA
+from attnviz.session.shared import OWN_THETA
 from tests.ui.test_heads_controls import titles
 from tests.ui.test_rope_page import opened
 

@@ -6,8 +6,9 @@ from streamlit.testing.v1 import AppTest
 from attnviz.compute import look_here
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.pages import STORY
-from attnviz.session.settings import DEFAULT_TEXT, NOBODY_CHOSE, Settings
+from attnviz.session.pages.decode import STORY
+from attnviz.session.settings import Settings
+from attnviz.session.shared import DEFAULT_TEXT, NOBODY_CHOSE
 from attnviz.ui import state
 from tests.ui.test_pages import opened
 

@@ -5,8 +5,9 @@ from dataclasses import fields
 import pytest
 
 from attnviz.session.examples import EXAMPLES
+from attnviz.session.kinds import Number
 from attnviz.session.pages import PAGES
-from attnviz.session.settings import Number, Settings
+from attnviz.session.settings import Settings
 from attnviz.ui import state
 from tests.ui.test_pages import opened
 from tests.walk import decode_little

@@ -9,14 +9,6 @@ from dataclasses import dataclass, field
 from attnviz.equations import Equation
 from attnviz.practice.drills.answers import Answer, ChoiceAnswer, Grade
 
-SUBJECTS = {
-    "shapes": "Shapes",
-    "heads": "Heads and grouping",
-    "masks": "Masks and softmax",
-    "rope": "RoPE",
-    "cost": "Parameters and cache",
-    "decoding": "Decoding and speed",
-}
 LEVELS = {1: "Basic", 2: "Interview", 3: "Hard"}
 MAX_DRAWS = 100  # of the inputs of a question, until its answers can be told apart
 

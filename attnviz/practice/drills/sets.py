@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attnviz.practice.drills.question import KINDS, SUBJECTS, Question, kinds_of, make
+from attnviz.exercises import SUBJECTS
+from attnviz.practice.drills.question import KINDS, Question, kinds_of, make
 from attnviz.practice.drills.ranks import rank
 
 LARGEST_FILE = 20_000  # bytes

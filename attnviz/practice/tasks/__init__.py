@@ -1,15 +1,15 @@
-"""The tasks of "Write it yourself", in the order in which they are listed."""
+"""The tasks of "Write it yourself", in the order of `attnviz/exercises.py`."""
 
 from __future__ import annotations
 
+from attnviz import exercises
 from attnviz.practice.task import Task
 from attnviz.practice.tasks import attention, block, cache, flash, latent, parts, sampling
 
+_WRITTEN = (
+    attention.SCALED_DOT_PRODUCT, attention.SELF_ATTENTION, attention.MULTI_HEAD, attention.GROUPED_QUERY,
+    block.BLOCK, cache.CACHE, flash.FLASH, latent.LATENT, parts.RMS_NORM, parts.ROPE, parts.SWIGLU, sampling.TOP_P,
+)  # fmt: skip
 TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        attention.SCALED_DOT_PRODUCT, attention.SELF_ATTENTION, attention.MULTI_HEAD, attention.GROUPED_QUERY,
-        parts.ROPE, parts.RMS_NORM, parts.SWIGLU, cache.CACHE, block.BLOCK, sampling.TOP_P, latent.LATENT,
-        flash.FLASH,
-    )
-}  # fmt: skip
+    task.name: task for task in sorted(_WRITTEN, key=lambda t: list(exercises.TASKS).index(t.name))
+}

@@ -74,7 +74,6 @@ OF_ALL_HEADS = INTERFACE.format("two- or four-dimensional and broadcastable to (
 
 SCALED_DOT_PRODUCT = Task(
     "attention",
-    "Scaled dot-product attention",
     f'''"""Scaled dot-product attention: softmax(q · kᵀ / √D) · v.
 
 q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D). B batch, H heads, T queries, S keys, D head_dim.
@@ -191,7 +190,6 @@ def _self_cases(seed: int) -> list[Case]:
 
 SELF_ATTENTION = Task(
     "self-attention",
-    "Single-head self-attention",
     f'''"""Single-head self-attention with projections q_proj, k_proj, v_proj (no bias), and no output projection.
 
 x (B, T, d_in) -> (B, T, d_out). B batch, T tokens. The check sets the weights by these names.
@@ -259,7 +257,6 @@ def _mha_cases(seed: int) -> list[Case]:
 
 MULTI_HEAD = Task(
     "mha",
-    "Causal multi-head attention",
     f'''"""Causal multi-head attention with projections q_proj, k_proj, v_proj, o_proj (no bias).
 
 x (B, T, d_model) -> (B, T, d_model). B batch, T tokens, H = n_heads. head_dim = d_model / n_heads;
@@ -317,7 +314,6 @@ def _gqa_cases(seed: int) -> list[Case]:
 
 GROUPED_QUERY = Task(
     "gqa",
-    "Grouped-query attention",
     f'''"""Grouped-query attention with projections q_proj, k_proj, v_proj, o_proj (no bias).
 
 x (B, T, d_model) -> (B, T, d_model). B batch, T tokens, H = n_heads. head_dim = d_model / n_heads;

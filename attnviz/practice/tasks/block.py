@@ -164,7 +164,6 @@ def _block_cases(seed: int) -> list[Case]:
 
 BLOCK = Task(
     "block",
-    "A pre-norm block",
     '''"""A pre-norm block as in Llama, without RoPE: x + attention(norm(x)), then x + SwiGLU(norm(x)).
 
 x (B, T, d_model) -> (B, T, d_model), causal. The check sets these parameters by name (no biases):

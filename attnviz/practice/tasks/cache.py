@@ -175,7 +175,6 @@ KEYS_READ: tuple[Callable[[int, int], int], ...] = (  # without the new ones, an
 )
 CACHE = Task(
     "cache",
-    "Decoding with a KV cache",
     '''"""Grouped-query attention with RoPE, decoded with a KV cache.
 
 Cache holds the keys and values of one layer. decode_step processes T new tokens x (B, T, C) -> (B, T, C): it rotates

@@ -95,7 +95,6 @@ def _flash_cases(seed: int) -> list[Case]:
 
 FLASH = Task(
     "flash",
-    "Tiled (flash) attention",
     '''"""Attention of one head in tiles of keys, with an online softmax: no full row of scores is ever stored.
 
 q (T, D), k and v (S, D) -> (T, D). block: keys per tile. mask: bool, True = may attend, (T, S) or (1, S);

@@ -155,7 +155,6 @@ def _cases(seed: int) -> list[Case]:
 
 LATENT = Task(
     "mla",
-    "Multi-head latent attention",
     f'''"""Multi-head latent attention (MLA, DeepSeek-V2) without query compression; no biases.
 
 x (B, T, d_model) -> (B, T, d_model). B batch, T tokens, H = n_heads;

@@ -72,7 +72,6 @@ def _rope_cases(seed: int) -> list[Case]:
 
 ROPE = Task(
     "rope",
-    "RoPE: angles and rotation",
     '''"""Rotary position embeddings, half-split: dimension i is paired with i + D / 2.
 
 x (B, H, T, D), positions (T,) -> (B, H, T, D). Pair i of the token at position p is rotated by the angle
@@ -159,7 +158,6 @@ def _norm_cases(seed: int) -> list[Case]:
 
 RMS_NORM = Task(
     "rms-norm",
-    "RMSNorm",
     '''"""RMSNorm over the last dimension: x / √(mean(x²) + eps) · weight.
 
 x (..., C), weight (C,) -> (..., C).
@@ -237,7 +235,6 @@ def _swiglu_cases(seed: int) -> list[Case]:
 
 SWIGLU = Task(
     "swiglu",
-    "SwiGLU",
     '''"""SwiGLU: down · (silu(gate · x) * (up · x)), silu(a) = a · sigmoid(a).
 
 x (..., C), gate and up (F, C), down (C, F) -> (..., C). The matrices have the layout of nn.Linear: (out, in).

@@ -136,7 +136,6 @@ def _top_p_cases(seed: int) -> list[Case]:
 
 TOP_P = Task(
     "top-p",
-    "Top-p (nucleus) sampling",
     '''"""Top-p: the probabilities of the next token after the filter.
 
 logits (V,), 0 < p <= 1 -> (V,). Keep the fewest tokens, most probable first, whose probabilities sum to at least p

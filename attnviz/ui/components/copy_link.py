@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from attnviz.session.elements import ALL
 from attnviz.session.lessons import FOLDER
+from attnviz.session.pages import ELEMENTS
 from attnviz.session.settings import Settings
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
@@ -26,6 +26,6 @@ _component = declared("copy_link", HTML, "save_file", "save", "scrolled", "typed
 
 def copy_link() -> None:
     """Draw the buttons. The URL contains the current settings, so the browser copies it without the server."""
-    drawings = [(element.css_class, element.key, element.name) for element in ALL if element.drawing]
+    drawings = [(element.css_class, element.key, element.name) for element in ELEMENTS.values() if element.drawing]
     data = {"usualModel": Settings().model, "drawings": drawings, "writesLessons": bool(os.environ.get(FOLDER))}
     _component(key="copy-link", data=as_bytes(data), height="content")

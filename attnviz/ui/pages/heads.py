@@ -17,7 +17,8 @@ from attnviz.figures.head_captions import MERGED, map_caption, path_caption
 from attnviz.figures.role_captions import DEFINITION, grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of
-from attnviz.session.settings import MAX_PINNED, NOBODY_CHOSE
+from attnviz.session.pages.heads import MAX_PINNED
+from attnviz.session.shared import NOBODY_CHOSE
 from attnviz.ui import charts, state
 from attnviz.ui.arriving import LayerProgress
 from attnviz.ui.components.head_grid import head_grid, layer_cells

@@ -11,7 +11,7 @@ from attnviz.figures import head_detail, head_values, heads
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.theme import kv_colour, kv_scale
 from attnviz.phrases import count, first_of
-from attnviz.session.settings import MAX_PINNED
+from attnviz.session.pages.heads import MAX_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.components.narrow_screen import narrow_screen

@@ -22,8 +22,8 @@ from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
 from attnviz.figures.numbers import printed, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of, listed
-from attnviz.session.opening import offered, short_name
-from attnviz.session.settings import MODEL_NAMES, MODELS, OWN_THETA
+from attnviz.session.opening import MODEL_NAMES, MODELS, offered, short_name
+from attnviz.session.shared import OWN_THETA
 from attnviz.ui import charts, instead, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view

@@ -8,18 +8,14 @@ from attnviz.compute import mistakes as compute_mistakes
 from attnviz.compute.view import View
 from attnviz.figures import mistakes as figures
 from attnviz.figures.drawing import escaped
-from attnviz.mistakes import Mistake, Symptom, all_mistakes
+from attnviz.mistakes import SUBJECTS, Mistake, Symptom, all_mistakes
 from attnviz.mistakes.runs import format_number
 from attnviz.phrases import count, listed
+from attnviz.session.opening import MODEL_NAMES
 from attnviz.session.pages import PAGES
-from attnviz.session.settings import MODEL_NAMES
 from attnviz.ui import charts, state
 from attnviz.ui.components.focus_next import focus_next
 
-SUBJECTS = {
-    "mask": "Mask", "softmax": "Softmax and scores", "cache": "Cache", "rope": "RoPE and positions",
-    "heads": "Heads and shapes", "training": "Training and other layers",
-}  # fmt: skip
 EFFECTS = {
     "raises": "The effect: an error.", "nan": "The effect: NaN.",
     "silent": "The effect: silent. It runs without an error and without NaN, and its numbers are different.",

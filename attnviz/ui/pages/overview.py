@@ -13,7 +13,7 @@ import numpy as np
 import streamlit as st
 
 from attnviz.compute.view import View, always, drawable
-from attnviz.session.pages import OVERVIEW_GROUPS, PAGES, overview_groups
+from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
@@ -93,10 +93,10 @@ def _open(layer: int, head: int) -> None:
 @state.part("doors", always)
 def page_links(view: View) -> None:
     """Links to all pages, grouped by purpose."""
-    for group, pages in overview_groups().items():
+    for purpose, pages in by_purpose().items():
         with st.container(border=True, gap="xxsmall"):
-            st.markdown(f"## {group}")
-            st.caption(OVERVIEW_GROUPS[group][0])
+            st.markdown(f"## {purpose}")
+            st.caption(PURPOSES[purpose])
             with st.container(horizontal=True, gap="small"):
                 for page in pages:
                     link = state.settings_on(page).to_link()

@@ -16,7 +16,7 @@ from attnviz.figures import rope as figures
 from attnviz.figures import rope_rotation, rope_scores
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
-from attnviz.session.settings import NOT_CHOSEN, OWN_THETA
+from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
 from attnviz.ui import charts, instead, state
 from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks

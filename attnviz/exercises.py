@@ -1,0 +1,27 @@
+"""Subjects of the questions, and the tasks to write yourself: {name in links: title}, in the order of the lists.
+
+No torch, so that settings can name them. What they ask is in `attnviz/practice/`.
+"""
+
+SUBJECTS = {
+    "shapes": "Shapes",
+    "heads": "Heads and grouping",
+    "masks": "Masks and softmax",
+    "rope": "RoPE",
+    "cost": "Parameters and cache",
+    "decoding": "Decoding and speed",
+}
+TASKS = {
+    "attention": "Scaled dot-product attention",
+    "self-attention": "Single-head self-attention",
+    "mha": "Causal multi-head attention",
+    "gqa": "Grouped-query attention",
+    "rope": "RoPE: angles and rotation",
+    "rms-norm": "RMSNorm",
+    "swiglu": "SwiGLU",
+    "cache": "Decoding with a KV cache",
+    "block": "A pre-norm block",
+    "top-p": "Top-p (nucleus) sampling",
+    "mla": "Multi-head latent attention",
+    "flash": "Tiled (flash) attention",
+}

@@ -1,0 +1,36 @@
+"""The Practice page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnviz.exercises import SUBJECTS, TASKS
+from attnviz.session.kinds import Choice, Number, setting
+from attnviz.session.page import Element, Page
+
+PAGE = Page(
+    "practice", "pages/8_practice.py", "Practice",
+    "Questions from live tensors and published models, graded by computation, and code to write yourself.",
+    tabs={"drills": "Drills", "interview": "Mock interview", "write": "Write it yourself"},
+    elements=(
+        Element("practice-drills", "parts", "The drills", "drills", drawing=False),
+        Element("practice-interview", "parts", "The mock interview", "interview", drawing=False),
+        Element("practice-write", "parts", "A task to write yourself", "write", drawing=False),
+    ),
+    lines={"write": "own_step"},
+    needs_text=False,
+    purpose="Prepare",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PracticeSettings:
+    """Settings of the Practice page."""
+
+    subject: str = setting("", Choice(("", *SUBJECTS)))  # of the questions; "": all
+    level: int = setting(2, Number(1, 3))  # highest difficulty of the questions
+    questions: int = setting(10, Number(1, 50))  # in a set
+    minutes: int = setting(0, Number(0, 120))  # for a set; 0: no limit
+    question_set: int = setting(1, Number(0, 999_999))  # seed of the set, equal for everyone with the link
+    task: str = setting("gqa", Choice(tuple(TASKS)))  # to write yourself
+    own_step: int = setting(0, Number(0, 9_999))  # the line of the walk through the user's own file

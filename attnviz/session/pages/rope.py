@@ -1,0 +1,53 @@
+"""The RoPE page."""
+
+from dataclasses import dataclass
+
+from attnviz.session.kinds import Number, setting
+from attnviz.session.page import Element, Page, charts
+
+PAGE = Page(
+    "rope", "pages/3_rope.py", "RoPE",
+    "Pairs of dimensions rotate by position. See it on your own queries and keys, and what context extension "
+    "changes.",
+    tabs={
+        "distance": "Only distance counts",
+        "without": "No RoPE / partial RoPE",
+        "longer": "Context extension",
+        "layouts": "Two layouts",
+        "latent": "Decoupled RoPE (MLA)",
+        "values": "Why values aren't rotated",
+        "equal": "Numerical checks",
+    },
+    elements=(
+        Element("rope-pair", "rotation", "One pair of q and k"),
+        Element("rope-clocks", "pairs", "Each pair as a clock"),
+        Element("control-theta", "pairs", "The slider of the base", drawing=False),
+        Element("figure-wavelengths", "pairs", "Wavelength of each pair"),
+        Element("figure-rotations", "pairs", "cos and sin of each pair"),
+        Element("control-factor", "closer", "The slider of the scaling factor", "longer", drawing=False),
+        *charts("closer", {
+            "distance": {
+                "apart": "One score against distance", "decay": "The decay bound", "by-distance": "Mean score",
+            },
+            "longer": {"slowed": "How much each method slows the pairs", "loss": "Loss by position"},
+            "equal": {"shifts": "A score under shifts"},
+            "values": {"values": "Rotated values"},
+            "layouts": {"layout-pairs": "Two layouts"},
+            "latent": {
+                "mla-content": "Content part of the scores", "mla-position": "RoPE part of the scores",
+                "mla-sum": "Their sum",
+            },
+            "without": {"map-without-0": "With RoPE", "map-without-1": "Without RoPE"},
+        }),
+    ),
+    tab_before="turning",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RopeSettings:
+    """Settings of the RoPE page."""
+
+    pair: int = setting(-1, Number(-1, 511))  # of dimensions that RoPE rotates; -1: one that adds much to the score
+    fraction: float = setting(0.5, Number(0, 1, whole=False))  # of the dimensions that partial RoPE rotates
+    factor: float = setting(2.0, Number(1, 32, whole=False))  # extended context ÷ training context

@@ -1,0 +1,160 @@
+"""Settings that pages share: text, model, mask and position, selection, and how a page is shown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, TypeVar
+
+from attnviz.config import ModelConfig
+from attnviz.session import opening
+from attnviz.session.kinds import Choice, Flag, Number, Text, setting
+from attnviz.session.opening import MAX_HEADS, MAX_LAYERS, MODEL_NAMES, MODELS, ModelName
+from attnviz.session.pages import ELEMENTS, TABS
+
+MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB
+SELECTION = ("layer", "head", "query", "key", "pair")  # their ranges depend on the model and the text
+NOT_CHOSEN = -1  # of a layer, head, query or key
+NOBODY_CHOSE = {"selection": "auto", **dict.fromkeys(("layer", "head", "query", "key"), NOT_CHOSEN)}
+NEW_TEXT = ("text", "model")  # a change of these makes positions and heads others
+HOW_IT_RUNS = ("rope", "theta", "causal", "window", "n_sinks", "padding")
+FIRST_HEAD = 1, 3  # layer and head where nothing else decides: an induction head of most checkpoints
+OWN_THETA = 0.0  # no base: the model's own, which is 10,000 for the checkpoints
+DEFAULT_TEXT = (
+    "The little girl found a red ball in the garden. The old man laughed. "
+    "The little girl found a red ball in the garden."
+)
+
+_Self = TypeVar("_Self", bound="SharedSettings")
+
+
+@dataclass(frozen=True)
+class SharedSettings:
+    """Settings of all pages."""
+
+    text: str = setting(DEFAULT_TEXT, Text())
+    model: str = setting("gqa-4", ModelName())
+    # the user's own, untrained model
+    d_model: int = setting(192, Number(6, MAX_WIDTH))
+    n_heads: int = setting(8, Number(1, MAX_HEADS))
+    n_layers: int = setting(4, Number(1, MAX_LAYERS))
+    attention: str = setting("gqa", Choice(("gqa", "mla")))  # "gqa": MHA, GQA or MQA, by the number of KV heads
+    n_kv_heads: int = setting(4, Number(1, MAX_HEADS))
+    head_dim: int = setting(0, Number(0, 128, even=True))  # 0: d_model / n_heads; of MLA, the part without RoPE
+    kv_lora_rank: int = setting(64, Number(1, 512))  # numbers of MLA's latent
+    qk_rope_head_dim: int = setting(16, Number(2, 128, even=True))  # of MLA's RoPE key
+    qkv_bias: bool = setting(False, Flag())
+    seed: int = setting(0, Number(0, 2**31 - 1))
+    # how any model is run
+    rope: bool = setting(True, Flag())
+    theta: float = setting(OWN_THETA, Number(100, 10_000_000, whole=False))
+    causal: bool = setting(True, Flag())
+    window: int = setting(0, Number(0, 512))  # 0: no window
+    n_sinks: int = setting(0, Number(0, 16))  # attention-sink tokens, visible outside the window
+    # the selection
+    tab: str = setting("", Choice(("", *TABS)))  # the open tab of a page; "": its first
+    # What decides where nobody chose. "auto": what stands out on the text; "kept": this was selected before the mask or
+    # the position settings changed, and stays until the text does; "", as in links made before the others: FIRST_HEAD
+    # and the query at three quarters of the text.
+    selection: str = setting("", Choice(("", "auto", "kept")))
+    layer: int = setting(NOT_CHOSEN, Number(0, MAX_LAYERS - 1))
+    head: int = setting(NOT_CHOSEN, Number(0, MAX_HEADS - 1))
+    query: int = setting(NOT_CHOSEN, Number(-1, 511))  # a position in the text
+    key: int = setting(NOT_CHOSEN, Number(-1, 511))  # a position in the text; -1: the query's strongest key
+
+    def own_config(self) -> ModelConfig:
+        """Return the configuration of the user's own model, with RoPE and masks from the settings."""
+        return self.run_of(self.own_weights())
+
+    def own_weights(self) -> ModelConfig:
+        """Return the part of the user's configuration that, with the seed, determines the weights."""
+        head_dim = self.head_dim or self.d_model // self.n_heads
+        if self.attention == "mla":
+            return ModelConfig(
+                self.n_layers, self.d_model, self.n_heads, attention="mla", kv_lora_rank=self.kv_lora_rank,
+                qk_nope_head_dim=head_dim, qk_rope_head_dim=self.qk_rope_head_dim, v_head_dim=head_dim,
+            )  # fmt: skip
+        return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, head_dim, qkv_bias=self.qkv_bias)
+
+    @property
+    def nobody_chose(self) -> bool:
+        """Check whether layer, head and query are all what stands out on the text."""
+        return all(getattr(self, name) == NOBODY_CHOSE[name] for name in ("selection", "layer", "head", "query"))
+
+    def as_before(self: _Self) -> _Self:
+        """Return what a link made before there was a choice gives: FIRST_HEAD is not named, chosen or not."""
+        if self.selection == "auto":
+            return self
+        layer, head = FIRST_HEAD
+        return replace(
+            self,
+            layer=NOT_CHOSEN if self.layer == layer else self.layer,
+            head=NOT_CHOSEN if self.head == head else self.head,
+        )
+
+    @property
+    def chosen_head(self) -> tuple[int, int]:
+        """The chosen layer and head, or those of FIRST_HEAD; the model may have fewer."""
+        layer, head = FIRST_HEAD
+        return (layer if self.layer < 0 else self.layer), (head if self.head < 0 else self.head)
+
+    @property
+    def opened(self) -> bool:
+        """True if the model is neither a shipped checkpoint nor built from the user's own settings."""
+        return self.model not in MODELS
+
+    @property
+    def tokenizer(self) -> str:
+        """Name of the model whose tokenizer is used: an opened model has its own, the others share one."""
+        return self.model if self.opened else "own"
+
+    @property
+    def model_name(self) -> str:
+        """Display name of the model."""
+        return MODEL_NAMES.get(self.model) or opening.short_name(self.model)
+
+    def run_opened(self, config: ModelConfig) -> ModelConfig:
+        """Return an opened model's configuration with these settings; by default with its own theta and windows."""
+        chosen: dict[str, Any] = {"causal": self.causal}
+        if config.position == "rope":
+            chosen["position"] = "rope" if self.rope else "none"
+            chosen |= self._chosen_theta(config)
+        if self.window:
+            other_theta = config.rope_theta_windowed is not None  # then only these layers keep a window
+            full = config.full_layers if other_theta else ()
+            chosen |= {"sliding_window": self.window, "n_sinks": self.n_sinks, "full_layers": full}
+        return replace(config, **chosen)
+
+    def run_of(self, config: ModelConfig) -> ModelConfig:
+        """Return a configuration with RoPE, mask and window from these settings; weights stay valid."""
+        return replace(
+            config,
+            position="rope" if self.rope else "none",
+            causal=self.causal,
+            sliding_window=self.window or None,
+            n_sinks=self.n_sinks if self.window else 0,
+            **self._chosen_theta(config),
+        )
+
+    def _chosen_theta(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the chosen theta for all layers, also for those with a window; nothing if it is the model's own."""
+        if self.theta == OWN_THETA:
+            return {}
+        windowed = {} if config.rope_theta_windowed is None else {"rope_theta_windowed": self.theta}
+        return {"rope_theta": self.theta} | windowed
+
+
+@dataclass(frozen=True)
+class ShowSettings:
+    """Settings of embedding and of presentation mode."""
+
+    only: str = setting("", Choice(("", *ELEMENTS)))  # the only element shown
+    present: bool = setting(False, Flag())
+
+
+@cache
+def widths(n_heads: int) -> tuple[int, ...]:
+    """Return the values of d_model that give each of n_heads heads an even number of dimensions, as RoPE requires."""
+    step = math.lcm(8, 2 * n_heads) if n_heads & (n_heads - 1) == 0 else 2 * n_heads
+    return tuple(range(step, MAX_WIDTH + 1, step))
