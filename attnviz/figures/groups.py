@@ -6,16 +6,16 @@ H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Each hue i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
 from attnviz.cost.cached import cached_per_token
 from attnviz.cost.weights import attention_matrices
 from attnviz.equations import Equation
-from attnviz.figures.drawing import Caption, Drawing, drawn
-from attnviz.figures.phrases import bold, meanings
-from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
+from attnviz.figures.drawing import Caption
+from attnviz.figures.phrases import meanings
+from attnviz.figures.theme import NEUTRAL, kv_colour
 from attnviz.phrases import count, listed
 
 SOFT, STRONG = 0.35, 1.0  # opacity: of the others and of the selected
@@ -66,21 +66,12 @@ def _cached(n_heads: int, n_kv_heads: int) -> str:
     )
 
 
-def projections(config: ModelConfig) -> Drawing:
-    """Draw W_q, W_k, W_v and W_o to one scale, split into heads in the hue of their KV head."""
-    stripes, labels = _all_stripes(config.layer)
-    figure = base_figure(height=210, showlegend=False, bargap=0)
-    figure.add_trace(_bars(stripes))
-    texts = [f"<b>{name}</b><br>{shape}" for name, shape in labels.values()]
-    figure.update_xaxes(tickvals=list(labels), ticktext=texts, showgrid=False, zeroline=False)
-    figure.update_yaxes(visible=False, autorange="reversed", scaleanchor="x", constrain="domain")
-    return drawn(figure, projections_caption(config))
-
-
 def projections_panel(config: ModelConfig) -> dict:
-    """Return the same for the `to_scale` component; coordinates are numbers of weights, rightwards and downwards."""
-    stripes, labels = _all_stripes(config.layer)
-    rects = [_rect(bar, bar.at - bar.width / 2, bar.base, bar.width, bar.length) for bar in stripes]
+    """Return W_q, W_k, W_v and W_o for the `to_scale` component, split into heads in the hue of their KV head.
+
+    Coordinates are numbers of weights, rightwards and downwards.
+    """
+    rects, labels = _all_stripes(config.layer)
     height = max(y + h for _, y, _, h, *_ in rects)
     below = [[x, height, "below", name, shape] for x, (name, shape) in labels.items()]
     width = max(x + w for x, _, w, *_ in rects)
@@ -125,7 +116,7 @@ def _shapes(c: AttentionConfig) -> dict[str, tuple[int, int]]:
     return {"W_q": (c.d_model, q_width), "W_k": kv, "W_v": kv, "W_o": (q_width, c.d_model)}
 
 
-def _all_stripes(c: AttentionConfig) -> tuple[list[_Bar], dict[float, tuple[str, str]]]:
+def _all_stripes(c: AttentionConfig) -> tuple[list[list], dict[float, tuple[str, str]]]:
     """Return the matrices side by side, and the name and shape of each by the x of its middle."""
     left, labels, stripes, widest = 0.0, {}, [], max(c.n_heads * c.head_dim, c.d_model)
     for name, (n_in, n_out) in _shapes(c).items():
@@ -136,26 +127,15 @@ def _all_stripes(c: AttentionConfig) -> tuple[list[_Bar], dict[float, tuple[str,
     return stripes, labels
 
 
-def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
-    """Draw each model's cache bytes per token, one segment per KV head; bytes are counted from live tensors."""
-    rows, chosen = list(range(len(measured))), [c == selected for c in measured]
-    figure = base_figure(height=60 + 32 * len(rows), showlegend=False)
-    figure.add_trace(_bars(_all_segments(measured, selected), orientation="h"))
-    totals = [bold(f" {n:,} B", yes) for n, yes in zip(measured.values(), chosen, strict=True)]
-    beside = {"mode": "text", "textposition": "middle right", "hoverinfo": "skip"}
-    figure.add_scatter(x=list(measured.values()), y=rows, text=totals, **beside)
-    labels = [bold(attention_name(c), yes) for c, yes in zip(measured, chosen, strict=True)]
-    bare = {"showgrid": False, "zeroline": False}
-    figure.update_yaxes(tickvals=rows, ticktext=labels, autorange="reversed", **bare)
-    figure.update_xaxes(range=[0, max(measured.values()) * 1.25], title="bytes per token, all layers", **bare)
-    return drawn(figure, cache_caption(measured, selected))
-
-
 def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict:
-    """Return the same for the `to_scale` component: bytes rightwards, a row per model downwards."""
+    """Return each model's cache per token for the `to_scale` component, one segment per KV head.
+
+    Bytes rightwards, counted from live tensors, and a row per model downwards.
+    """
     rects = [
-        _rect(bar, bar.base, bar.at + 0.5 - bar.width / 2, bar.length, bar.width)
-        for bar in _all_segments(measured, selected)
+        segment
+        for row, (config, n) in enumerate(measured.items())
+        for segment in _segments(row, config, n, config == selected)
     ]
     labels = []
     for row, (config, n) in enumerate(measured.items()):
@@ -203,11 +183,6 @@ def cache_bytes_per_token(c: ModelConfig) -> Equation:
     return Equation(cached_per_token(c, bits=32), unit="B")
 
 
-def _all_segments(measured: dict[ModelConfig, int], selected: ModelConfig) -> list[_Bar]:
-    rows = (_segments(row, config, n, config == selected) for row, (config, n) in enumerate(measured.items()))
-    return [bar for row in rows for bar in row]
-
-
 def panel(caption: Caption, width: float, height: float, rects: list, labels: list, row: int = 0) -> dict:
     """Return a `to_scale` payload. row: pixels per unit downwards; 0: the same scale in both directions."""
     return {
@@ -216,8 +191,8 @@ def panel(caption: Caption, width: float, height: float, rects: list, labels: li
     }  # fmt: skip
 
 
-def _rect(bar: _Bar, x: float, y: float, width: float, height: float) -> list:
-    return [x, y, width, height, bar.colour, STRONG if bar.strong else SOFT, bar.hover]
+def _rect(x: float, y: float, width: float, height: float, colour: str, strong: bool, hover: str) -> list:
+    return [x, y, width, height, colour, STRONG if strong else SOFT, hover]
 
 
 def share_text(share: float) -> str:
@@ -225,40 +200,7 @@ def share_text(share: float) -> str:
     return f"{share:.1%}".replace(".0%", "%")
 
 
-@dataclass(frozen=True)
-class _Bar:
-    """One coloured rectangle: position and width across the bars, start and length along them."""
-
-    at: float
-    width: float
-    base: float
-    length: float
-    colour: str
-    strong: bool
-    hover: str
-
-
-def _bars(bars: Sequence[_Bar], orientation: str = "v") -> dict:
-    """Return all rectangles as one trace: one trace per rectangle takes the browser several times as long."""
-    at, length = [bar.at for bar in bars], [bar.length for bar in bars]
-    return {
-        "type": "bar",
-        "orientation": orientation,
-        "x": at if orientation == "v" else length,
-        "y": length if orientation == "v" else at,
-        "base": [bar.base for bar in bars],
-        "width": [bar.width for bar in bars],
-        "marker": {
-            "color": [bar.colour for bar in bars],
-            "opacity": [STRONG if bar.strong else SOFT for bar in bars],
-            "line": {"width": 1, "color": FAINT},
-        },
-        "hovertext": [bar.hover for bar in bars],
-        "hoverinfo": "text",
-    }
-
-
-def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> list[_Bar]:
+def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> list[list]:
     """Return one matrix as stripes, one per head; horizontal for W_o, whose inputs are the heads."""
     shared = name in ("W_k", "W_v")
     n = c.n_kv_heads if shared else c.n_heads
@@ -268,14 +210,14 @@ def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) 
         hover = f"{name}, KV head {kv}" if shared else f"{name}, query head {i}, KV head {kv}"
         paint = kv_colour(kv, c.n_kv_heads), shared, hover
         if name == "W_o":
-            stripes.append(_Bar(left + n_out / 2, n_out, i * n_in / n, n_in / n, *paint))
+            stripes.append(_rect(left, i * n_in / n, n_out, n_in / n, *paint))
         else:
-            stripes.append(_Bar(left + (i + 0.5) * n_out / n, n_out / n, 0, n_in, *paint))
+            stripes.append(_rect(left + i * n_out / n, 0, n_out / n, n_in, *paint))
     return stripes
 
 
-def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list[_Bar]:
-    """Return one bar of the cache, split into its parts: one per KV head, or per vector that all heads share."""
+def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list[list]:
+    """Return one row of the cache, split into its parts: one per KV head, or per vector that all heads share."""
     parts: dict[str, tuple[int, str]] = {}
     for vectors in config.mixer.cached():
         if vectors.count is None:
@@ -287,7 +229,7 @@ def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list
     for part, (share, colour) in parts.items():
         length = n_bytes * share / sum(width for width, _ in parts.values())
         hover = f"{attention_name(config)}, {part}: {length:,.0f} B"
-        segments.append(_Bar(row, 0.7, start, length, colour, strong, hover))
+        segments.append(_rect(start, row + 0.15, length, 0.7, colour, strong, hover))
         start += length
     return segments
 

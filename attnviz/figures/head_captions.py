@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,6 +109,19 @@ def path_caption(
         line=equation.text() if equation else "",
         legend=meanings(equation) if equation else "",
     )
+
+
+def path_numbers(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int) -> Caption:
+    """Write the same caption, escaped for the page, with a table of the query's scores and weights by key."""
+    scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
+    table = {
+        "key": list(range(len(labels))),
+        "token": list(labels),
+        "score": scores.astype(np.float64).tolist(),
+        "after the mask": np.where(trace.allowed[layer, query], scores, -np.inf).astype(np.float64).tolist(),
+        "weight": weights.astype(np.float64).tolist(),
+    }
+    return replace(path_caption(trace, labels, layer, head, query, key, quoted), table=table)
 
 
 def weight_equation(

@@ -1,4 +1,4 @@
-"""Figures of one head: its map of weights, and the path from score to weight.
+"""Figures of one head: its map of weights, and the three stages from score to weight.
 
 T query tokens, S key tokens, D head_dim; T x S is pooled to N x M cells. Each row is a query.
 """
@@ -12,13 +12,12 @@ import numpy as np
 
 from attnviz.figures.blocks import block_size
 from attnviz.figures.chart import Chart, numbered
-from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_captions import STAGES, largest_but_first, map_caption, path_caption, share_at, sums
+from attnviz.figures.drawing import Drawing
+from attnviz.figures.head_captions import STAGES, largest_but_first, map_caption, share_at, sums
 from attnviz.figures.numbers import DIGITS, printed
-from attnviz.figures.theme import DIVERGING, FAINT, MASKED, RAMP_STEPS, SEQUENTIAL, base_figure, kv_colour, kv_scale
+from attnviz.figures.theme import DIVERGING, RAMP_STEPS, SEQUENTIAL, base_figure, kv_scale
 from attnviz.figures.token_maps import (
     FIXED,
-    MAX_X_TICKS,
     add_cells,
     add_colourbar,
     add_frames,
@@ -27,7 +26,6 @@ from attnviz.figures.token_maps import (
     blocks,
     few_ticks,
     room_for,
-    span_text,
     token_map_figure,
 )
 from attnviz.phrases import count, span
@@ -108,90 +106,6 @@ def matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequenc
     columns = values.astype(np.float64).T  # arrays: converting to lists takes longer than all the rest
     keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, columns, strict=True))}
     return {"query": [f"{q} {label}" for q, label in enumerate(labels)], **keys}
-
-
-def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int) -> Drawing:
-    """Draw one query row: its scores, the unmasked scores and the weights, aligned by key.
-
-    key: the key of the title and the equation.
-    """
-    scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
-    allowed = trace.allowed[layer, query]  # (S,)
-    kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    colour, root = kv_colour(kv_head, n_kv_heads), trace.config.scale_text
-    figure = _three_rows(labels)
-    masked_grey = [colour if ok else FAINT for ok in allowed]
-    _add_bars(figure, 1, labels, scores, masked_grey, f"q·k / {root}")
-    _add_bars(figure, 2, labels, np.where(allowed, scores, np.nan), colour, "not masked, score")
-    _add_bars(figure, 3, labels, np.where(allowed, weights, np.nan), colour, "weight")
-    for row in (2, 3):
-        _shade_masked(figure, row, allowed)
-    _share_range(figure, scores)
-    caption = path_caption(trace, labels, layer, head, query, key, quoted)
-    return Drawing(
-        figure,
-        title=caption.title,
-        note=caption.note,
-        alt=caption.alt,
-        table={
-            "key": list(range(len(labels))),
-            "token": list(labels),
-            "score": scores.astype(np.float64).tolist(),
-            "after the mask": np.where(allowed, scores, -np.inf).astype(np.float64).tolist(),
-            "weight": weights.astype(np.float64).tolist(),
-        },
-        formula=caption.formula,
-        legend=caption.legend,
-    )
-
-
-def _three_rows(labels: Sequence[str]) -> Chart:
-    plain = {**FIXED, "range": [-0.6, len(labels) - 0.4]}
-    few = few_ticks(labels, MAX_X_TICKS)
-    margin = {"l": 40, "r": 8, "t": 8, "b": room_for(few), "autoexpand": False}
-    figure = base_figure(430, showlegend=False, bargap=0.15, hovermode="x", margin=margin)
-    figure.update_layout(
-        xaxis={**plain, "showticklabels": False, "anchor": "y"},
-        xaxis2={**plain, "showticklabels": False, "anchor": "y2", "matches": "x"},
-        xaxis3={**plain, **few, "anchor": "y3", "matches": "x", "tickangle": -90},
-        yaxis={"domain": [0.72, 0.96], "nticks": 4, "automargin": False},
-        yaxis2={"domain": [0.36, 0.60], "nticks": 4, "automargin": False},
-        yaxis3={"domain": [0.0, 0.24], "nticks": 3, "range": [0, 1.05], "automargin": False},
-    )
-    for text, y in zip(STAGES, (0.96, 0.60, 0.24), strict=True):
-        figure.add_annotation(
-            text=text, x=0, xref="paper", xanchor="left", y=y, yref="paper", yanchor="bottom", showarrow=False
-        )
-    return figure
-
-
-def _add_bars(
-    figure: Chart, row: int, labels: Sequence[str], values: np.ndarray, colour: str | list[str], name: str
-) -> None:
-    figure.add_bar(
-        x=np.arange(len(values)), y=values, xaxis=numbered("x", row), yaxis=numbered("y", row),
-        marker={"color": colour, "line": {"width": 0}},
-        hovertext=[f"key {span_text(labels, k, k)}" for k in range(len(labels))],
-        hovertemplate=f"%{{hovertext}}<br>{name} %{{y:.{DIGITS}f}}<extra></extra>",
-    )  # fmt: skip
-
-
-def _shade_masked(figure: Chart, row: int, allowed: np.ndarray) -> None:
-    """Add a grey band over each run of masked keys."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], ~allowed, [0])).astype(int)))
-    for start, stop in zip(edges[::2], edges[1::2], strict=True):
-        figure.add_shape(
-            type="rect", x0=start - 0.5, x1=stop - 0.5, xref=numbered("x", row),
-            y0=0, y1=1, yref=numbered("y", row) + " domain", fillcolor=MASKED, line={"width": 0}, layer="below",
-        )  # fmt: skip
-
-
-def _share_range(figure: Chart, scores: np.ndarray) -> None:
-    """Set one scale for both rows of scores."""
-    low, high = min(0.0, float(scores.min())), max(0.0, float(scores.max()))
-    pad = 0.05 * (high - low or 1.0)
-    shared = {"range": [low - pad, high + pad]}
-    figure.update_layout(yaxis=shared, yaxis2=shared)
 
 
 def stage_maps(

@@ -39,13 +39,19 @@ def is_open(expander: Any) -> bool:
     return expander.open
 
 
-def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
-    """Expander whose drawings, by key, are computed only when it is opened; the page already shows their content."""
+def on_demand(label: str, make: dict[str, Callable[[], Drawing | Caption]]) -> None:
+    """Expander whose drawings, by key, are computed only when it is opened; the page already shows their content.
+
+    Of a caption only the numbers are shown: the page's own picture of it can be saved and enlarged.
+    """
     with st.expander(label, key=f"numbers-{'-'.join(make)}", on_change="rerun") as numbers:
         if is_open(numbers):
             for key, draw in make.items():
                 drawing = draw()
-                picture(drawing, key)
+                if isinstance(drawing, Drawing):
+                    picture(drawing, key)
+                else:
+                    st.markdown(f"## {drawing.title}")
                 formula(drawing)
                 _numbers(drawing, key)
 
@@ -76,23 +82,27 @@ def equations(lines: str) -> None:
     st.latex("\n$$\n$$\n".join(lines.splitlines()))  # a block each: within one, KaTeX wraps nothing after `\\\\`
 
 
-def _numbers(drawing: Drawing, key: str) -> None:
+def _numbers(drawing: Drawing | Caption, key: str) -> None:
     name, n_rows = state.file_name(key), len(next(iter(drawing.table.values())))
-    link = address(st.context.url or "", state.current()) if prints_link() else ""
+    missing = drawing.missing if isinstance(drawing, Drawing) else ""
     if drawing.more:  # as text too: for print, and for a screen reader, to which the note's help is a button
         st.caption(drawing.more)
-    st.dataframe(
-        drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content", placeholder=drawing.missing
-    )
+    st.dataframe(drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content", placeholder=missing)
     with st.container(horizontal=True, vertical_alignment="center"):
-        save_picture(f"chart-{key}", _plain(drawing.below))
+        if isinstance(drawing, Drawing):
+            _picture_downloads(drawing, key, name)
         st.download_button(
-            "HTML", lambda: as_html(drawing, link), f"{name}.html", "text/html", key=f"html-{key}", on_click="ignore"
-        )
-        st.download_button(
-            "CSV", lambda: as_csv(drawing.table, drawing.missing), f"{name}.csv", "text/csv", key=f"csv-{key}",
+            "CSV", lambda: as_csv(drawing.table, missing), f"{name}.csv", "text/csv", key=f"csv-{key}",
             on_click="ignore",
         )  # fmt: skip
+
+
+def _picture_downloads(drawing: Drawing, key: str, name: str) -> None:
+    link = address(st.context.url or "", state.current()) if prints_link() else ""
+    save_picture(f"chart-{key}", _plain(drawing.below))
+    st.download_button(
+        "HTML", lambda: as_html(drawing, link), f"{name}.html", "text/html", key=f"html-{key}", on_click="ignore"
+    )
 
 
 def as_html(drawing: Drawing, link: str) -> str:

@@ -389,20 +389,22 @@ def the_first_column_is_set_aside_to_its_edge(page: Page) -> None:
     assert any(0 < share < 0.5 for share in shares), shares  # otherwise the case did not occur
 
 
-def the_map_and_the_path_can_be_zoomed_and_saved(page: Page) -> None:
+def the_map_can_be_zoomed_and_the_numbers_of_both_saved(page: Page) -> None:
     expect(page.locator(".js-plotly-plot")).to_have_count(0)  # charts are drawn on demand
     page.get_by_text("Zoom, numbers and downloads").click()
     settle(page)
-    for name in ("map", "path"):
-        chart = page.locator(f".st-key-chart-{name}")
-        chart.scroll_into_view_if_needed()
-        assert painted_fraction(pixels(chart)) > 0.05
-    for i, name in enumerate(("map", "path")):
-        with page.expect_download() as started:
-            page.get_by_role("button", name="PNG", exact=True).nth(i).click()
-        assert started.value.suggested_filename.startswith(f"attnviz-heads-{name}-gqa-4-")
-        image = np.asarray(Image.open(io.BytesIO(started.value.path().read_bytes())).convert("RGB"))
-        assert image.shape[1] >= 1600 and painted_fraction(image) > 0.05
+    chart = page.locator(".st-key-chart-map")
+    chart.scroll_into_view_if_needed()
+    assert painted_fraction(pixels(chart)) > 0.05
+    with page.expect_download() as started:
+        page.get_by_role("button", name="PNG", exact=True).click()
+    assert started.value.suggested_filename.startswith("attnviz-heads-map-gqa-4-")
+    image = np.asarray(Image.open(io.BytesIO(started.value.path().read_bytes())).convert("RGB"))
+    assert image.shape[1] >= 1600 and painted_fraction(image) > 0.05
+    with page.expect_download() as started:
+        page.locator(".st-key-csv-path").get_by_role("button").click()
+    first, *rows = started.value.path().read_text().splitlines()
+    assert first == "key,token,score,after the mask,weight" and len(rows) > 20
 
 
 # ---- in one tab
@@ -429,7 +431,7 @@ ONE_HEAD = (
     (the_arrow_keys_go_over_the_map_and_enter_chooses, ""),
     (a_weight_has_the_colour_of_its_square_root, "heads?query=21&key=20"),
     (other_colours_are_there_at_once_and_in_the_address, ""),
-    (the_map_and_the_path_can_be_zoomed_and_saved, ""),
+    (the_map_can_be_zoomed_and_the_numbers_of_both_saved, ""),
 )
 
 

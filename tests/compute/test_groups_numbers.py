@@ -121,7 +121,7 @@ def test_the_projections_printed_are_those_of_the_live_layer(heads):
 @given(invented())
 def test_the_cache_printed_is_the_one_a_live_model_fills(config):
     measured = {c: cached_bytes(c, 1) for c in compared(config)}
-    drawing, panel = groups.cache(measured, config), groups.cache_panel(measured, config)
+    drawing, panel = groups.cache_caption(measured, config), groups.cache_panel(measured, config)
     assert results(drawing.formula) == [measured[config]] and f" {measured[config]:,} B" in drawing.title
     share = re.search(r"([\d.]+)% of", drawing.title)
     assert not share or float(share[1]) == pytest.approx(100 * measured[config] / max(measured.values()), abs=0.051)

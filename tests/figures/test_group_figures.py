@@ -62,57 +62,44 @@ def test_the_diagram_names_partners_and_strangers():
 @pytest.mark.parametrize("n_kv_heads", divisors(6))
 def test_the_projections_are_drawn_to_the_scale_of_the_live_ones(n_kv_heads):
     config = CONFIG.with_kv_heads(n_kv_heads)
-    attn = Transformer.random(config, 0).blocks[0].attn
-    drawing = groups.projections(config)
-    stripes = stripes_of(drawing)
-    for name, part in {"W_q": "q_proj", "W_k": "k_proj", "W_v": "v_proj", "W_o": "o_proj"}.items():
-        n_out, n_in = getattr(attn, part).weight.shape
-        drawn = stripes[name]
-        assert len(drawn) == (n_kv_heads if name in ("W_k", "W_v") else 6)
-        assert sum(s["width"] * s["length"] for s in drawn) == pytest.approx(n_in * n_out)
-        right, left = (pick(s["at"] + sign * s["width"] / 2 for s in drawn) for pick, sign in ((max, 1), (min, -1)))
+    attn, caption = Transformer.random(config, 0).blocks[0].attn, groups.projections_caption(config)
+    for name, rects in rects_of(groups.projections_panel(config)).items():
+        n_out, n_in = getattr(attn, f"{name[-1]}_proj").weight.shape
+        assert len(rects) == (n_kv_heads if name in ("W_k", "W_v") else 6)
+        assert sum(width * height for _, _, width, height, *_ in rects) == pytest.approx(n_in * n_out)
+        left, right = min(x for x, *_ in rects), max(x + w for x, _, w, *_ in rects)
         assert right - left == pytest.approx(n_out)
-        assert max(s["base"] + s["length"] for s in drawn) == pytest.approx(n_in)
+        assert max(y + h for _, y, _, h, *_ in rects) == pytest.approx(n_in)
     weights = [getattr(attn, f"{part}_proj").weight.numel() for part in "qkvo"]
-    assert drawing.table["weights"] == weights
-    assert results(drawing.formula) == results(groups.projections_caption(config).line) == [sum(weights)]
-    assert f"{sum(weights):,}" in drawing.alt
-
-
-def stripes_of(drawing) -> dict[str, list[dict]]:
-    """Return the drawing's rectangles by matrix, read from plotly's data."""
-    bars, stripes = drawing.figure.data[0], {}
-    for i, says in enumerate(bars.hovertext):
-        stripe = {"at": bars.x[i], "width": bars.width[i], "base": bars.base[i], "length": bars.y[i]}
-        stripes.setdefault(says.split(",")[0], []).append({**stripe, "colour": bars.marker.color[i]})
-    return stripes
+    assert caption.table["weights"] == weights
+    assert results(caption.formula) == results(caption.line) == [sum(weights)]
+    assert f"{sum(weights):,}" in caption.alt
 
 
 def test_every_stripe_has_the_hue_of_its_kv_head():
-    stripes = {name: [s["colour"] for s in drawn] for name, drawn in stripes_of(groups.projections(CONFIG)).items()}
-    assert stripes["W_q"] == stripes["W_o"] == [kv_colour(h // 3, 2) for h in range(6)]
-    assert stripes["W_k"] == stripes["W_v"] == [kv_colour(0, 2), kv_colour(1, 2)]
+    hues = {name: [each[4] for each in rects] for name, rects in rects_of(groups.projections_panel(CONFIG)).items()}
+    assert hues["W_q"] == hues["W_o"] == [kv_colour(h // 3, 2) for h in range(6)]
+    assert hues["W_k"] == hues["W_v"] == [kv_colour(0, 2), kv_colour(1, 2)]
 
 
 def test_the_cache_is_drawn_as_long_as_the_live_one():
     configs = [CONFIG.with_kv_heads(k) for k in divisors(6)] + [MLA]
     measured = {c: cached_bytes(c, 1) for c in configs}
-    drawing = groups.cache(measured, CONFIG)
-    bars, totals = drawing.figure.data
+    panel, caption = groups.cache_panel(measured, CONFIG), groups.cache_caption(measured, CONFIG)
     for row, config in enumerate(configs):
-        segments = [(bars.base[i], bars.x[i]) for i, y in enumerate(bars.y) if y == row]
+        segments = [(x, width) for x, y, width, *_ in panel["rects"] if int(y) == row]
         assert len(segments) == (2 if config is MLA else config.n_kv_heads)
-        ends = [base + length for base, length in segments]
-        assert [base for base, _ in segments] == pytest.approx([0, *ends[:-1]])
+        ends = [start + length for start, length in segments]
+        assert [start for start, _ in segments] == pytest.approx([0, *ends[:-1]])
         assert ends[-1] == pytest.approx(measured[config])
-    assert drawing.table["bytes per token, counted"] == drawing.table["bytes per token, by formula"]
-    assert drawing.title == "GQA-2 caches 480 B per token, 33.3% of MHA's"
-    assert [text.startswith("<b>") for text in totals.text] == [c == CONFIG for c in configs]
-    assert results(drawing.formula) == [measured[CONFIG]] == [480]
-    assert results(groups.cache(measured, MLA).formula) == [measured[MLA]] == [3 * (14 + 2) * 4]
-    assert groups.cache_caption(measured, CONFIG).line.replace("\u2009", "") == "L·2·K·D·b = 3·2·2·10·4 = 480 B"
+    assert caption.table["bytes per token, counted"] == caption.table["bytes per token, by formula"]
+    assert caption.title == "GQA-2 caches 480 B per token, 33.3% of MHA's"
+    assert [int(y) for _, y, where, *_ in panel["labels"] if where == "before strong"] == [configs.index(CONFIG)]
+    assert results(caption.formula) == [measured[CONFIG]] == [480]
+    assert results(groups.cache_caption(measured, MLA).formula) == [measured[MLA]] == [3 * (14 + 2) * 4]
+    assert caption.line.replace("\u2009", "") == "L·2·K·D·b = 3·2·2·10·4 = 480 B"
     assert groups.cache_caption(measured, MLA).line.replace("\u2009", "") == "L·(R + P)·b = 3·(14 + 2)·4 = 192 B"
-    assert "kv_lora_rank 14, qk_rope_head_dim 2" in drawing.note  # which MLA it is
+    assert "kv_lora_rank 14, qk_rope_head_dim 2" in caption.note  # which MLA it is
 
 
 def rects_of(panel: dict) -> dict[str, list[list]]:
@@ -121,22 +108,6 @@ def rects_of(panel: dict) -> dict[str, list[list]]:
     for rect in panel["rects"]:
         found.setdefault(rect[-1].split(",")[0], []).append(rect)
     return found
-
-
-@pytest.mark.parametrize("n_kv_heads", divisors(6))
-def test_the_panel_of_projections_is_to_the_scale_of_the_live_ones(n_kv_heads):
-    config = CONFIG.with_kv_heads(n_kv_heads)
-    attn, panel = Transformer.random(config, 0).blocks[0].attn, groups.projections_panel(config)
-    edges = []
-    for name, rects in rects_of(panel).items():
-        n_out, n_in = getattr(attn, f"{name[-1]}_proj").weight.shape
-        left, right = min(x for x, *_ in rects), max(x + w for x, _, w, *_ in rects)
-        assert right - left == pytest.approx(n_out)
-        assert max(y + h for _, y, _, h, *_ in rects) == pytest.approx(n_in)
-        assert sum(w * h for _, _, w, h, *_ in rects) == pytest.approx(n_in * n_out)
-        edges += [left, right]
-    assert edges == sorted(edges) and edges[-1] == pytest.approx(panel["width"])  # side by side, without overlap
-    assert [label[4] for label in panel["labels"]] == ["35 × 60", *[f"35 × {10 * n_kv_heads}"] * 2, "60 × 35"]
 
 
 def test_the_panel_of_the_cache_is_as_long_as_the_live_one():

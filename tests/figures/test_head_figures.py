@@ -12,6 +12,7 @@ import pytest
 
 from attnviz.config import ModelConfig
 from attnviz.figures import head_values, heads, theme, token_maps
+from attnviz.figures.head_captions import path_numbers
 from attnviz.figures.numbers import printed
 
 L, H, K, T = 2, 6, 3, 11
@@ -226,47 +227,32 @@ def test_labels_are_shown_as_they_are(label):
     assert token_maps.token_text("abcdefgh", 5) == "\u2068abcd…\u2069"
 
 
-def bars(drawing):
-    return [np.array(bar.y, float) for bar in drawing.figure.data]
-
-
-def test_the_path_of_a_row_is_its_scores_its_kept_scores_and_its_weights():
+def test_the_numbers_of_a_row_are_its_scores_its_kept_scores_and_its_weights():
     trace = traced()
-    scores, kept, weights = bars(heads.score_path(trace, words(), 1, 2, 6, 0))
+    table = path_numbers(trace, words(), 1, 2, 6, 0).table
+    scores, kept, weights = (np.array(table[name]) for name in ("score", "after the mask", "weight"))
+    assert table["key"] == list(range(T)) and table["token"] == words()
     assert np.array_equal(scores, trace.scores[1, 2, 6])
-    assert np.array_equal(kept[:7], trace.scores[1, 2, 6, :7])
-    assert np.isnan(kept[7:]).all() and np.isnan(weights[7:]).all()
-    assert np.allclose(weights[:7], np.exp(kept[:7]) / np.exp(kept[:7]).sum(), atol=1e-6)
+    assert np.array_equal(kept[:7], trace.scores[1, 2, 6, :7]) and (kept[7:] == -np.inf).all()
+    assert np.allclose(weights, np.exp(kept) / np.exp(kept).sum(), atol=1e-6) and (weights[7:] == 0).all()
 
 
 def test_a_softmax_worked_by_hand():
     scores = np.full((L, 2, 3, 3), 100.0)  # masked scores must not matter
     scores[..., 0], scores[..., 1] = 0.0, np.log(3)
-    drawing = heads.score_path(traced(3, 2, 1, scores=scores), ["a", "b", "c"], 0, 0, 1, 0)
-    assert drawing.formula.endswith(r"= \tfrac{e^{0.0000 - 1.0986}}{1.3333} = 0.2500")
-    assert "over 2 keys" in drawing.note and "q·k / √5" in drawing.note
-    assert drawing.table["weight"] == pytest.approx([0.25, 0.75, 0.0])
-    assert drawing.table["after the mask"][2] == -np.inf
+    numbers = path_numbers(traced(3, 2, 1, scores=scores), ["a", "b", "c"], 0, 0, 1, 0)
+    assert numbers.formula.endswith(r"= \tfrac{e^{0.0000 - 1.0986}}{1.3333} = 0.2500")
+    assert "over 2 keys" in numbers.note and "q·k / √5" in numbers.note
+    assert numbers.table["weight"] == pytest.approx([0.25, 0.75, 0.0])
+    assert numbers.table["after the mask"][2] == -np.inf
 
 
-def test_each_run_of_masked_keys_is_shaded():
-    allowed = np.tri(T, dtype=bool) & ~np.tri(T, k=-4, dtype=bool)
-    shapes = heads.score_path(traced(allowed=allowed), words(), 0, 0, 6, 0).figure.layout.shapes
-    found = [(s.xref, s.x0, s.x1) for s in shapes]
-    assert found == [(row, *run) for row in ("x2", "x3") for run in ((-0.5, 2.5), (6.5, T - 0.5))]
-
-
-def test_a_row_that_may_attend_to_nothing_is_drawn_without_a_formula():
+def test_a_row_that_may_attend_to_nothing_has_no_formula():
     allowed = np.tri(T, dtype=bool)
     allowed[4] = False
-    drawing = heads.score_path(traced(allowed=allowed), words(), 0, 0, 4, 0)
-    assert drawing.formula == ""
-    assert "Every key is masked" in drawing.note
-
-
-def test_both_rows_of_scores_share_a_scale():
-    layout = heads.score_path(traced(), words(), 0, 0, 3, 0).figure.layout
-    assert layout.yaxis.range == layout.yaxis2.range
+    numbers = path_numbers(traced(allowed=allowed), words(), 0, 0, 4, 0)
+    assert numbers.formula == ""
+    assert "Every key is masked" in numbers.note
 
 
 def test_the_three_stages_with_their_bounds():

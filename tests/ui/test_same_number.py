@@ -10,7 +10,7 @@ import pytest
 
 from attnviz.compute import models
 from attnviz.figures import head_detail, heads
-from attnviz.figures.head_captions import map_caption, path_caption
+from attnviz.figures.head_captions import map_caption, path_caption, path_numbers
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.session.settings import Settings
 from attnviz.ui.components import head_grid, head_view, line_view
@@ -94,7 +94,7 @@ def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
         )
         message = head_view.pack(trace, labels, look, captions[0])
         header = head_view.path_of(trace, labels, look, captions[1])
-        path = heads.score_path(trace, labels, layer, head, query, key)
+        path = path_numbers(trace, labels, layer, head, query, key)
         one = head_detail.weight_by_steps(trace, labels, layer, head, query, key)
         assert grid[query, key] == lines[query, key] == cells(message)[0, 0, query, key] == in_cell
         assert captions[1].title.endswith(f": {wanted}") and path.title.endswith(f": {wanted}")

@@ -1,7 +1,7 @@
 """One head enlarged, on two canvases: its map with tokens on both axes, and one query's path from score to weight.
 
-`attnviz/figures/heads.py` has both as plotly charts for zooming and saving, but plotly takes as long as the rest of the
-page and redraws from scratch on every change. T query tokens, S key tokens.
+`attnviz/figures/heads.py` has the map as a plotly chart for zooming and saving, but plotly takes as long as the rest of
+the page and redraws from scratch on every change. T query tokens, S key tokens.
 """
 
 from __future__ import annotations

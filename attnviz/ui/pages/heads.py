@@ -12,8 +12,8 @@ import streamlit as st
 from attnviz.compute import heads as compute_heads
 from attnviz.compute import look_here
 from attnviz.compute.view import View
-from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.head_captions import MERGED, map_caption, path_caption
+from attnviz.figures.drawing import Caption, Drawing, escaped
+from attnviz.figures.head_captions import MERGED, map_caption, path_caption, path_numbers
 from attnviz.figures.role_captions import DEFINITION, grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of
@@ -205,7 +205,7 @@ def head(view: View) -> None:
 
 @state.part("path")
 def path(view: View) -> None:
-    """Role of the selected head, one query from score to weight, and zoomable charts of the map and this path."""
+    """Role of the selected head, one query from score to weight, the zoomable map, and the numbers of both."""
     view = replace(view, padded=True)
     look = _look(view)
     st.markdown(_role(view, look), help=DEFINITION)
@@ -272,11 +272,9 @@ def _map(view: View) -> Drawing:
     )  # fmt: skip
 
 
-def _path(view: View) -> Drawing:
-    from attnviz.figures import heads
-
+def _path(view: View) -> Caption:
     look = _look(view)
-    return heads.score_path(view.trace, view.labels, look.layer, look.head, look.query, look.key)
+    return path_numbers(view.trace, view.labels, look.layer, look.head, look.query, look.key)
 
 
 @state.part("closer")

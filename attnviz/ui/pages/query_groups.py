@@ -152,13 +152,16 @@ def scale(view: View) -> None:
     if not config.mixer.shares_kv_heads:
         to_scale([work], "stored")
         charts.show(latent.latent(config), "latent-scale")
-        charts.on_demand("Zoom, numbers and downloads", {"cache": lambda: groups.cache(measured, config)})
+        charts.on_demand("Numbers and downloads", {"cache": lambda: groups.cache_caption(measured, config)})
         return
     legend = [(kv_colour(kv, config.n_kv_heads), f"KV {kv}") for kv in range(config.n_kv_heads)]
     to_scale([groups.projections_panel(config), work], "stored", legend)
     charts.on_demand(
-        "Zoom, numbers and downloads",
-        {"projections": lambda: groups.projections(config), "cache": lambda: groups.cache(measured, config)},
+        "Numbers and downloads",
+        {
+            "projections": lambda: groups.projections_caption(config),
+            "cache": lambda: groups.cache_caption(measured, config),
+        },
     )
 
 
