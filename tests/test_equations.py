@@ -20,13 +20,13 @@ from attnviz.equations import (
     Labelled,
     MatrixProduct,
     Steps,
-    Style,
     Value,
     function,
     number_text,
     tex_lines,
     total,
 )
+from attnviz.equations.expressions import Style
 from tests.arithmetic import check, value_of
 from tests.intervals import Unreadable
 

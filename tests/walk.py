@@ -20,7 +20,7 @@ from attnviz.compute import cost as compute_cost
 from attnviz.compute import decode as compute_decode
 from attnviz.compute import models as compute_models
 from attnviz.cost import PRECISIONS, load_accelerators
-from attnviz.decode import comparisons
+from attnviz.decode import comparisons, roofline
 from attnviz.decode.comparisons import spreads
 from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption, Drawing
@@ -206,7 +206,8 @@ def decode_little(patch: pytest.MonkeyPatch, n_read: int) -> None:
     patch.setattr(compute_decode, "N_SHARED", 5)  # each of the continuations is generated twice
     patch.setattr(compute_decode, "N_SPECULATED", 7)  # each equation is of one pass, or of their count
     patch.setattr(compute_decode, "AHEAD", 5)
-    patch.setattr(comparisons, "spreads", lambda *runs, n=9: spreads(*runs, n=2))  # any quartiles will do
+    for module in (comparisons, roofline):
+        patch.setattr(module, "spreads", lambda *runs, n=9: spreads(*runs, n=2))  # any quartiles will do
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.config import SHIPPED
 from attnviz.decode import comparisons, speculate
-from attnviz.decode.comparisons import Bounded, Compared, Member, Quantised, Roofline, Shared, Speculated, Spread
+from attnviz.decode.comparisons import Bounded, Compared, Member, Quantised, Shared, Speculated, Spread
+from attnviz.decode.roofline import Roofline, peak_seconds, place
 from attnviz.decode.writing import Written, write
 from attnviz.session.settings import Settings
 
@@ -170,7 +171,7 @@ def _step_seconds(settings: Settings, n_tokens: int) -> tuple[Spread, ...]:
 
 @_measured(hashkey)
 def _peak_seconds() -> tuple[Spread, ...]:
-    return comparisons.peak_seconds()
+    return peak_seconds()
 
 
 # ---- the tabs
@@ -320,4 +321,4 @@ def _drafter(settings: Settings, drafter: str) -> decode.ModelDrafter | decode.N
 def roofline(view: View) -> Roofline:
     """Place prefill of the text and one decode step after it on this machine's roofline. ConfigError with a window."""
     seconds, view = step_seconds(view), causal(view)
-    return comparisons.roofline(view.model, len(_at_least_two(view)), seconds, _peak_seconds())
+    return place(view.model, len(_at_least_two(view)), seconds, _peak_seconds())

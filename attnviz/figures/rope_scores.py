@@ -1,4 +1,4 @@
-"""Figures of RoPE on a head's queries and keys: scores by distance, the decay bound, shifts, the two layouts, maps.
+"""Figures of RoPE on a head's queries and keys: scores by distance, the decay bound, shifts, maps.
 
 T query tokens, S key tokens, D head_dim. Scores are divided by sqrt(D), as the head uses them.
 """
@@ -19,19 +19,17 @@ from attnviz.figures.groups import share_text
 from attnviz.figures.numbers import significant
 from attnviz.figures.phrases import meanings
 from attnviz.figures.rope import subscript
-from attnviz.figures.theme import BROWN, DIVERGING, FAINT, MASKED, NEUTRAL, PETROL, base_figure, kv_colour, kv_scale
+from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, PETROL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
 from attnviz.mechanisms import letter
 from attnviz.phrases import count, span
 
 if TYPE_CHECKING:
     from attnviz.analysis.rope import DecayBound
-    from attnviz.experiments.rope_equalities import LayoutsCompared, ShiftedOutputs, ShiftedScores
+    from attnviz.experiments.rope_equalities import ShiftedOutputs, ShiftedScores
 
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 MAP_HEIGHT, MAX_CELLS, MAX_TICKS = 400, 256, 16
-MOST_NUMBERED = 32  # dimensions with a number on each
-NUMBERED, POINTED = "The number on a dimension is its pair.", "Point at a dimension for its pair."
 MAX_TERMS = 4  # of a sum in a formula: to fit a column, pairs are added up in groups, from fast to slow
 ARITHMETICS = {  # field of ShiftedScores -> name, dash, symbol, colour
     "float32_angles": ("float32 throughout, angles too", "dot", "triangle-up", BROWN),
@@ -327,59 +325,6 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
     )
 
 
-def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
-    """Draw the pairs of dimensions in both layouts and the permutation between them.
-
-    order (D,): the half-split dimension at each place of the interleaved layout; both are counted from `first`, the
-    head's first rotated dimension.
-    """
-    D, places = len(order), np.arange(len(order))
-    numbered = D <= MOST_NUMBERED
-    figure = base_figure(height=210, showlegend=False)
-    for place, dimension in enumerate(order.tolist()):
-        line = {"color": _pair_colour(dimension % n_pairs), "width": 1}
-        figure.add_shape(type="line", x0=dimension, x1=place, y0=0.86, y1=0.14, line=line)
-    rows = ((1.0, places % n_pairs, "half-split"), (0.0, places // 2, "interleaved"))
-    for y, pair, name in rows:
-        rotated = places < 2 * n_pairs
-        figure.add_scatter(
-            x=places, y=np.full(D, y), mode="markers+text" if numbered else "markers",
-            text=[str(p) if t else "" for p, t in zip(pair, rotated, strict=True)],
-            marker={"symbol": "square", "size": max(5, min(20, 560 // D)), "opacity": 0.35,
-                    "color": [_pair_colour(int(p)) if t else MASKED for p, t in zip(pair, rotated, strict=True)]},
-            hovertext=[f"{name}: dimension {d} " + (f"is in pair {p}" if t else "is not rotated")
-                       for d, p, t in zip(places, pair, rotated, strict=True)],
-            hoverinfo="text",
-        )  # fmt: skip
-    bare = {"showgrid": False, "zeroline": False}
-    counted = f"dimension, counted from {first}, the first rotated one" if first else "dimension of the head"
-    figure.update_xaxes(title=counted, dtick=max(1, D // 12), range=[-0.8, D - 0.2], **bare)
-    figure.update_yaxes(tickvals=[0, 1], ticktext=["interleaved", "half-split"], range=[-0.25, 1.25], **bare)
-    title = f"Half-split pairs dimension {first} with {first + n_pairs}, interleaved with {first + 1}"
-    return Drawing(
-        figure,
-        title=title,
-        note=f"{NUMBERED if numbered else POINTED} A line leads from its place in one layout to its place in the "
-        "other: one fixed permutation, the same for q and k.",
-        alt=f"{title}. Interleaved from half-split: {' '.join(map(str, order))}.",
-        table={
-            "place": places.tolist(),
-            "pair, half-split": [int(p) if p < n_pairs and d < 2 * n_pairs else -1 for d, p in enumerate(rows[0][1])],
-            "pair, interleaved": [int(p) if p < n_pairs else -1 for p in rows[1][1]],
-            "half-split dimension that goes there": order.tolist(),
-        },
-    )
-
-
-def layout_finding(compared: LayoutsCompared) -> str:
-    """State the difference between the layouts in a sentence."""
-    return (
-        f"Rotated in the other layout, the same q and k give scores that differ by up to "
-        f"**{compared.difference:.2f}**, with the same shapes. With the dimensions of q and k permuted first, "
-        f"by up to **{compared.difference_reordered:.1e}**."
-    )
-
-
 def weight_map(
     weights: NDArray, allowed: NDArray, labels: Sequence[str], top: float, head: Head, title: str, note: str,
     ground: str | None = None,
@@ -437,8 +382,3 @@ def _map(
     few = few_ticks(labels, MAX_TICKS)
     figure.update_layout(xaxis=few, yaxis=few)
     return figure
-
-
-def _pair_colour(pair: int) -> str:
-    """Return one of three colours in turn, to tell neighbouring pairs apart; the number identifies the pair."""
-    return (BROWN, PETROL, NEUTRAL)[pair % 3]

@@ -260,10 +260,11 @@ def _gelu(op: Operation) -> str:
     return f"takes {form} (torch.nn.functional.gelu)"
 
 
-def _compared(words: str, other: str) -> Callable[[Operation], str]:
+def _compared(words: str) -> Callable[[Operation], str]:
     def text(op: Operation) -> str:
         by = _given(op, "other", 1)
-        return f"tests whether each entry is {words} {other if isinstance(by, Value) and by.shape else _scalar(by)}"
+        other = "the other's" if isinstance(by, Value) and by.shape else _scalar(by)
+        return f"tests whether each entry is {words} {other}"
 
     return text
 
@@ -367,12 +368,12 @@ BY_ARGUMENTS: dict[str, Callable[[Operation], str]] = {
     "cat": _joined(new=False),
     "stack": _joined(new=True),
     "gelu": _gelu,
-    "le": _compared("at most", "the other's"),
-    "lt": _compared("below", "the other's"),
-    "ge": _compared("at least", "the other's"),
-    "gt": _compared("above", "the other's"),
-    "eq": _compared("equal to", "the other's"),
-    "ne": _compared("different from", "the other's"),
+    "le": _compared("at most"),
+    "lt": _compared("below"),
+    "ge": _compared("at least"),
+    "gt": _compared("above"),
+    "eq": _compared("equal to"),
+    "ne": _compared("different from"),
     "masked_fill": _masked_fill,
     "ones": _constant(1),
     "ones_like": _constant(1),
@@ -387,14 +388,7 @@ BY_ARGUMENTS: dict[str, Callable[[Operation], str]] = {
     "searchsorted": _searchsorted,
     "pow": _pow,
     "clamp": _clamp,
-    "to": _converted,
-    "double": _converted,
-    "float": _converted,
-    "half": _converted,
-    "bfloat16": _converted,
-    "long": _converted,
-    "int": _converted,
-    "bool": _converted,
+    **dict.fromkeys(("to", "double", "float", "half", "bfloat16", "long", "int", "bool"), _converted),
     "rms_norm": _rms_norm,
     "layer_norm": _layer_norm,
     "scaled_dot_product_attention": _sdpa,

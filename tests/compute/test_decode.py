@@ -23,7 +23,7 @@ from attnviz.decode import comparisons, writing
 from attnviz.decode.comparisons import Spread
 from attnviz.decode.writing import ROWS_BEFORE
 from attnviz.figures.decode import single_text
-from attnviz.figures.decode_parts import sampled
+from attnviz.figures.decode_caches import sampled
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from attnviz.session.shared import DEFAULT_TEXT

@@ -5,7 +5,7 @@ import pytest
 from attnviz.decode import Round
 from attnviz.decode.comparisons import Speculated, Spread
 from attnviz.decode.speculation import Checked
-from attnviz.figures.acceptance import acceptance
+from attnviz.figures.speculation import acceptance
 
 WORDS = ["a", "b", "c", "d"]
 FOUND = Speculated(

@@ -12,17 +12,16 @@ from attnviz.decode.comparisons import (
     Bounded,
     Compared,
     Member,
-    Phase,
     Quantised,
-    Roofline,
     Shared,
     Speculated,
     Spread,
     spreads,
 )
+from attnviz.decode.roofline import Phase, Roofline
 from attnviz.decode.writing import WrittenStep
 from attnviz.figures import decode as figures
-from attnviz.figures import decode_parts
+from attnviz.figures import decode_caches, decode_roofline, speculation
 from attnviz.figures.theme import FAINT, OUTLINE, TEXT
 
 
@@ -176,13 +175,13 @@ ROUNDS = (decode.Round([1, 2, 3], 2, [1, 2, 4]), decode.Round([6], 1, [6, 5]))
 
 @pytest.mark.parametrize(("drafter", "passes"), [("n-grams", False), ("mqa", True)])
 def test_what_speculation_saves_is_said_apart_from_what_it_writes(drafter: str, passes: bool) -> None:
-    drawing = decode_parts.rounds(Speculated(ROUNDS), (around(0.005), around(0.004)), drafter)
+    drawing = speculation.rounds(Speculated(ROUNDS), (around(0.005), around(0.004)), drafter)
     assert drawing.title == "5 tokens in 2 passes: 1.50 accepted per pass"
     for said in ("Accepted: 3 of 4", "2.50 are written per pass", "saves 3 of 5 passes"):
         assert said in drawing.note + drawing.more
     measured = "5.00 ms (quartiles 4.50–5.50) with the drafter and 4.00 ms (quartiles 3.60–4.40) without"
     assert f"{measured}, 1.25 times the time" in drawing.more
-    near = decode_parts.rounds(Speculated(ROUNDS), (around(0.0045), around(0.004)), drafter)
+    near = speculation.rounds(Speculated(ROUNDS), (around(0.0045), around(0.004)), drafter)
     assert "without; the two ranges overlap" in near.more and "times the time" not in near.more
     assert ("each token that MQA proposes takes a pass of it" in drawing.more) is passes
     assert drawing.note.startswith("MQA proposes tokens, and" if passes else "N-grams propose tokens, and")
@@ -190,7 +189,7 @@ def test_what_speculation_saves_is_said_apart_from_what_it_writes(drafter: str, 
 
 def test_tokens_of_a_pass_keep_their_spaces_and_can_be_read_as_a_text() -> None:
     words = ["", " The", " old", " ~man~", " dog", "s", " sle", "  "]
-    text = decode_parts.passes_text(
+    text = speculation.passes_text(
         Speculated((*ROUNDS, decode.Round([], 0, [7]))), lambda ids: "".join(words[i] for i in ids)
     )
     assert text == (
@@ -200,7 +199,7 @@ def test_tokens_of_a_pass_keep_their_spaces_and_can_be_read_as_a_text() -> None:
 
 
 def test_a_drafter_that_found_nothing_says_so() -> None:
-    said = decode_parts.no_proposal(Speculated((decode.Round([], 0, [3]), decode.Round([], 0, [5]))))
+    said = speculation.no_proposal(Speculated((decode.Round([], 0, [3]), decode.Round([], 0, [5]))))
     assert "Nothing was proposed" in said and "Each of the 2 passes wrote one token" in said
 
 
@@ -209,11 +208,11 @@ def test_a_drafter_that_found_nothing_says_so() -> None:
 
 def test_a_curve_that_ends_is_marked_and_coinciding_curves_get_narrower() -> None:
     found = [Bounded(name, (2.0,) * n, (), 2048) for name, n in (("all", 9), ("stop", 4), ("slide", 9), ("sinks", 9))]
-    *curves, end = decode_parts.losses(found, 4, own=True).chart.data
+    *curves, end = decode_caches.losses(found, 4, own=True).chart.data
     assert end["x"] == [4] and end["mode"] == "markers"
     widths = [curve["line"]["width"] for curve in curves]
     assert widths == sorted(widths, reverse=True) and len({*widths}) == 4
-    assert len(decode_parts.losses(found, 9, own=True).chart.data) == 4  # it is not full
+    assert len(decode_caches.losses(found, 9, own=True).chart.data) == 4  # it is not full
 
 
 def test_each_token_is_drawn_as_held_dropped_or_not_read() -> None:
@@ -222,7 +221,7 @@ def test_each_token_is_drawn_as_held_dropped_or_not_read() -> None:
         Bounded(name, (2.0,) * n, tuple(kept), 2048)
         for name, n, kept in (("all", 9, every), ("stop", 4, stop), ("slide", 9, slide), ("sinks", 9, sinks))
     ]
-    drawing = decode_parts.held(found)
+    drawing = decode_caches.held(found)
     runs = {bar["name"]: list(zip(bar["y"], bar["base"], bar["x"], strict=True)) for bar in drawing.chart.data}
     assert runs["held"] == [(0, 0, 9), (1, 0, 4), (2, 5, 4), (3, 0, 1), (3, 6, 3)]
     assert runs["dropped"] == [(2, 0, 5), (3, 1, 5)] and runs["not read"] == [(1, 4, 5)]
@@ -232,7 +231,7 @@ def test_each_token_is_drawn_as_held_dropped_or_not_read() -> None:
 
 def test_loss_and_error_of_fewer_bits_stand_beside_the_bars() -> None:
     """Differences of 0.1, 0.2 and 0.6: their mean is 0.3, their variance 0.07, and √(0.07 / 3) = 0.1528."""
-    drawing = decode_parts.precisions(
+    drawing = decode_caches.precisions(
         [Quantised("float32", 4096, (1.0, 2.0, 3.0), 0.0, 0), Quantised("int8", 1024, (1.1, 2.2, 3.6), 0.25, 2)]
     )
     assert drawing.chart.data[0]["text"] == [
@@ -246,7 +245,7 @@ def test_what_sliding_does_is_said_with_its_standard_error(sliding: tuple[float,
     """After 2 tokens of losses 2: 1.1 and 1.5 more have the mean 1.3 and the standard error 0.2."""
     plain = (2.0,) * 4
     rows = (("all", plain), ("stop", plain[:2]), ("slide", sliding), ("sinks", plain))
-    drawing = decode_parts.losses([Bounded(name, losses, (), 2048) for name, losses in rows], 2, own=True)
+    drawing = decode_caches.losses([Bounded(name, losses, (), 2048) for name, losses in rows], 2, own=True)
     assert said in drawing.note and "over 2 tokens" in drawing.note
 
 
@@ -255,7 +254,7 @@ def test_what_sliding_does_is_said_with_its_standard_error(sliding: tuple[float,
 )
 def test_copied_blocks_are_marked(copied: dict[int, int], said: str) -> None:
     found = Shared(((0, 2), (0, 1)), (2, 1, 1), copied, ((), ()), 8, 8, 512, 0, 9, 512, 1e-6, ())
-    drawing = decode_parts.blocks(found)
+    drawing = decode_caches.blocks(found)
     assert said in drawing.note and len(drawing.chart.layout.get("shapes", ())) == len(copied)
     (cells,) = drawing.chart.data
     assert cells["text"][0][1] == 2 and cells["textfont"]["color"] == TEXT
@@ -270,9 +269,9 @@ def test_the_roofline_has_ticks_labels_and_quartiles() -> None:
         Phase("prefill", 29, 120_000_000, 8_000_000, around(0.02)),
         Phase("decode", 1, 4_000_000, 8_000_000, around(0.004)),
     )
-    drawing = decode_parts.roofline(Roofline(around(90e9), around(11e9), phases))
+    drawing = decode_roofline.roofline(Roofline(around(90e9), around(11e9), phases))
     assert "The numbers are float32. With 2 bytes per number" in drawing.legend
-    halved = decode_parts.roofline(Roofline(around(90e9), around(11e9), phases, "bfloat16"))
+    halved = decode_roofline.roofline(Roofline(around(90e9), around(11e9), phases, "bfloat16"))
     assert "stored in bfloat16 and multiplied in float32; the cache is float32" in halved.legend
     assert "With 2 bytes" not in halved.legend
     low, high = (10**end for end in drawing.chart.layout["yaxis"]["range"])

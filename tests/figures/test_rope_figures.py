@@ -18,7 +18,7 @@ from attnviz.experiments.rope_equalities import (
     shifted_scores,
     standard_scalings,
 )
-from attnviz.figures import rope, rope_scores
+from attnviz.figures import rope, rope_layouts, rope_scores
 from attnviz.figures.theme import FAINT, NEUTRAL, kv_colour, kv_scale
 from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
@@ -300,7 +300,7 @@ def test_values_draw_both_runs_and_say_how_much_each_changes():
 @pytest.mark.parametrize("rotary_dim", [14, 6])
 def test_layout_pairs_show_each_dimension_with_its_pair(rotary_dim):
     compared = compare_layouts(random(5, 14), random(6, 14), rope_frequencies(rotary_dim).numpy())
-    drawing = rope_scores.layout_pairs(compared.order, rotary_dim // 2)
+    drawing = rope_layouts.layout_pairs(compared.order, rotary_dim // 2)
     half, interleaved = drawing.table["pair, half-split"], drawing.table["pair, interleaved"]
     order = drawing.table["half-split dimension that goes there"]
     assert [half[d] for d in order] == interleaved  # a dimension keeps its pair in the other layout
@@ -308,15 +308,15 @@ def test_layout_pairs_show_each_dimension_with_its_pair(rotary_dim):
     assert interleaved[rotary_dim:] == half[rotary_dim:] == [-1] * (14 - rotary_dim)
     assert len(drawing.figure.layout.shapes) == 14
     assert drawing.title == f"Half-split pairs dimension 0 with {rotary_dim // 2}, interleaved with 1"
-    shifted = rope_scores.layout_pairs(compared.order, rotary_dim // 2, 16)
+    shifted = rope_layouts.layout_pairs(compared.order, rotary_dim // 2, 16)
     assert re.findall(r"\d+", shifted.title) == ["16", str(16 + rotary_dim // 2), "17"]
-    assert f"{compared.difference:.2f}" in rope_scores.layout_finding(compared)
+    assert f"{compared.difference:.2f}" in rope_layouts.layout_finding(compared)
 
 
 @pytest.mark.parametrize(("head_dim", "said"), [(26, "The number on a dimension"), (34, "Point at a dimension")])
 def test_many_dimensions_have_no_numbers_and_none_are_said(head_dim, said):
     compared = compare_layouts(random(5, head_dim), random(6, head_dim), rope_frequencies(head_dim).numpy())
-    drawing = rope_scores.layout_pairs(compared.order, head_dim // 2)
+    drawing = rope_layouts.layout_pairs(compared.order, head_dim // 2)
     assert said in drawing.note and {"text" in t.mode for t in drawing.figure.data} == {"number" in said}
 
 

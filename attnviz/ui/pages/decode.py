@@ -19,9 +19,9 @@ from attnviz.compute.view import View
 from attnviz.config import SHIPPED
 from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures
-from attnviz.figures import decode_parts as part_figures
-from attnviz.figures.acceptance import acceptance
+from attnviz.figures import decode_caches, decode_roofline, speculation
 from attnviz.figures.drawing import escaped, quoted
+from attnviz.figures.speculation import acceptance
 from attnviz.phrases import count
 from attnviz.session import branches
 from attnviz.session.branches import Branch
@@ -315,10 +315,10 @@ def _limited(view: View) -> None:
     _, own = compute.running_text(view)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(part_figures.losses(found, view.settings.bound, own), "bounded-losses")
+        charts.show(decode_caches.losses(found, view.settings.bound, own), "bounded-losses")
     with right:
-        charts.show(part_figures.held(found), "held")
-        charts.show(part_figures.precisions(stored), "kept")
+        charts.show(decode_caches.held(found), "held")
+        charts.show(decode_caches.precisions(stored), "kept")
 
 
 def _paged(view: View) -> None:
@@ -329,10 +329,10 @@ def _paged(view: View) -> None:
         found = compute.shared(view)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        charts.show(part_figures.blocks(found), "blocks")
+        charts.show(decode_caches.blocks(found), "blocks")
     with right:
-        charts.show(part_figures.waste(found), "waste")
-    st.caption(part_figures.sampled(found))
+        charts.show(decode_caches.waste(found), "waste")
+    st.caption(decode_caches.sampled(found))
     for i, ids in enumerate(found.ids):
         st.markdown(f"**Text {i + 1}**: … {quoted(_text_of(view, ids))}")
 
@@ -356,12 +356,12 @@ def _speculate(view: View) -> None:
         found = compute.speculated(view)
         seconds = compute.speculation_seconds(view) if found.n_proposed else ()
     if not found.n_proposed:
-        st.info(part_figures.no_proposal(found))
+        st.info(speculation.no_proposal(found))
         return
-    charts.show(part_figures.rounds(found, seconds, view.settings.drafter), "rounds")
+    charts.show(speculation.rounds(found, seconds, view.settings.drafter), "rounds")
     _measure_again()
-    st.markdown(part_figures.passes_text(found, partial(compute.text_of, view)))
-    st.caption(part_figures.PASSES_LEGEND)
+    st.markdown(speculation.passes_text(found, partial(compute.text_of, view)))
+    st.caption(speculation.PASSES_LEGEND)
     steps = compute.drafter_seconds(view)
     charts.show(acceptance(found, vocabulary(view.settings), view.settings.proposed, steps), "acceptance")
 
@@ -371,7 +371,7 @@ def _roofline(view: View) -> None:
         st.info("This formula does not count the bytes read with a sliding window. Set the window to 0.")
         return
     _one_token(view)
-    charts.show(part_figures.roofline(compute.roofline(view)), "roofline")
+    charts.show(decode_roofline.roofline(compute.roofline(view)), "roofline")
     _measure_again()
 
 

@@ -13,7 +13,7 @@ from attnviz.compute.view import View
 from attnviz.cost import attention_name
 from attnviz.experiments import rope_equalities
 from attnviz.figures import rope as figures
-from attnviz.figures import rope_rotation, rope_scores
+from attnviz.figures import rope_layouts, rope_rotation, rope_scores
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
 from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
@@ -214,8 +214,8 @@ def _layouts(view: View) -> None:
         "Compare the maps: in the model's layout, in the other one, and in that one with reordered rows of W_q and W_k."
     )
     head, compared, n_pairs = _head(view), compute_rope.compared_layouts(view), len(compute_rope.frequencies(view))
-    st.markdown(rope_scores.layout_finding(compared))
-    charts.show(rope_scores.layout_pairs(compared.order, n_pairs, view.config.mixer.rotary_start), "layout-pairs")
+    st.markdown(rope_layouts.layout_finding(compared))
+    charts.show(rope_layouts.layout_pairs(compared.order, n_pairs, view.config.mixer.rotary_start), "layout-pairs")
     own = view.config.rope_layout
     as_run, other = LAYOUTS[own], LAYOUTS[rope_equalities.OTHER_LAYOUT[own]]
     variants = {

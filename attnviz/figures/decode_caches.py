@@ -1,30 +1,23 @@
-"""Figures of the Decode page's tabs: caches of limited size, shared blocks, speculative decoding, the roofline."""
+"""Figures of the Decode page on caches: those of limited size, in int8 and int4, and blocks that texts share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnviz.analysis.groups import Difference, paired_difference
-from attnviz.config import SHIPPED
 from attnviz.cost.units import bytes_text
-from attnviz.equations import Equation, Value
-from attnviz.figures.chart import Chart
-from attnviz.figures.decode import quartiles, stored_text, time_columns, unsteady
-from attnviz.figures.drawing import Drawing, escaped
+from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed, signed, told_apart
-from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE
-from attnviz.mechanisms import letter
 from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
-    from attnviz.decode import Round
-    from attnviz.decode.comparisons import Bounded, Quantised, Roofline, Shared, Speculated, Spread
+    from attnviz.decode.comparisons import Bounded, Quantised, Shared
 
 SMOOTHED = 16  # tokens that are averaged per point of the loss
 STYLES = (("solid", FAINT, 9), ("solid", NEUTRAL, 5), ("solid", BROWN, 3), ("dot", PETROL, 2))  # narrower over wider
@@ -271,195 +264,3 @@ def waste(found: Shared) -> Drawing:
         alt=f"{names[0]}: {values[0]:,} unused slots; {names[1]}: {values[1]:,}.",
         table={"allocation": names, "unused slots": values, "unused bytes": [v * slot for v in values]},
     )  # fmt: skip
-
-
-# ---- speculation
-
-
-def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawing:
-    """Draw the accepted and rejected tokens of each pass."""
-    accepted = [each.n_accepted for each in found.rounds]
-    rejected = [len(each.proposed) - each.n_accepted for each in found.rounds]
-    x = list(range(1, len(accepted) + 1))
-    figure = base_figure(260, barmode="relative", legend=ABOVE)
-    for name, values, colour in (("accepted", accepted, PETROL), ("the model's own", [1] * len(x), NEUTRAL),
-                                 ("rejected", [-r for r in rejected], BROWN)):  # fmt: skip
-        figure.add_bar(x=x, y=values, name=name, marker={"color": colour}, hoverinfo="skip")
-    figure.update_layout(
-        xaxis={"title": {"text": "pass of the model"}, "dtick": 1}, yaxis={"title": {"text": "tokens"}}
-    )
-    passes = Value(len(x), "p", "passes of the model")
-    agreed = Equation(Value(found.n_accepted, "a", "tokens accepted") / passes, digits=2)
-    written = Equation(Value(found.n_tokens, "n", "tokens written") / passes, digits=2)
-    saved = found.n_tokens - len(x)
-    n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
-    proposes = f"{SHIPPED[drafter]} proposes" if drafter in SHIPPED else f"{drafter} propose"
-    drafted, alone = seconds
-    measured = f"Measured here: {quartiles(drafted)} with the drafter and {quartiles(alone)} without"
-    if drafted.overlaps(alone):
-        measured += "; the two ranges overlap"
-    else:
-        measured += f", {drafted.median / alone.median:.2f} times the time"
-    return Drawing(
-        figure,
-        title=f"{found.n_tokens} tokens in {n_passes}: {agreed.value:.2f} accepted per pass",
-        note=f"{proposes[0].upper()}{proposes[1:]} tokens, and one pass of the model scores all of them. From the "
-        "first to the last, each is accepted or rejected; a rejection ends the pass. With the model's own token, "
-        f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes.",
-        more=f"Accepted: {found.n_accepted} of {found.n_proposed}. Below zero: the rejected token and those after it. "
-        f"{measured}"
-        + (f"; each token that {proposes} takes a pass of it." if drafter in SHIPPED else ".")
-        + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone (arXiv "
-        "2211.17192).",
-        alt=f"{found.n_accepted} of {found.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per pass; "
-        f"{found.n_tokens} tokens in {n_passes}, {written.value:.2f} per pass.",
-        table={
-            "pass": x, "proposed": [len(each.proposed) for each in found.rounds], "accepted": accepted,
-            "rejected": rejected, "written": [len(each.ids) for each in found.rounds],
-        },
-        formula=f"{agreed.tex()}\n{written.tex()}", legend=meanings(agreed, written),
-    )  # fmt: skip
-
-
-def no_proposal(found: Speculated) -> str:
-    """Say why a drafter that looks for the text's last two tokens proposed nothing."""
-    return (
-        "Nothing was proposed: whenever tokens could be proposed, the last two tokens had not occurred earlier in the "
-        f"text. Each of the {len(found.rounds)} passes wrote one token, as without a drafter."
-    )
-
-
-PASSES_LEGEND = ":blue-background[proposed and accepted] :orange-background[~~proposed and rejected~~] " \
-    ":gray-background[**the model's own token**]"  # fmt: skip
-
-
-def passes_text(found: Speculated, text_of: Callable[[Sequence[int]], str]) -> str:
-    """Format the tokens of all passes in markdown, with their own spaces: those not struck through are the text.
-
-    text_of: returns the running text of token ids.
-    """
-    return "".join(_pass_text(each, text_of) for each in found.rounds)
-
-
-def _pass_text(each: Round, text_of: Callable[[Sequence[int]], str]) -> str:
-    """Format one pass: accepted tokens, rejected ones, and the model's own that replaces them."""
-    pieces = (
-        (each.proposed[: each.n_accepted], ":blue-background[", "]"),
-        (each.proposed[each.n_accepted :], ":orange-background[~~", "~~]"),
-        (each.ids[-1:], ":gray-background[**", "**]"),
-    )
-    return "".join(_marked(text_of(ids), *marks) for ids, *marks in pieces if ids)
-
-
-def _marked(text: str, opening: str, closing: str) -> str:
-    """Mark the words; spaces at their ends stay outside, where markdown needs them."""
-    text = text.replace("\n", "⏎")
-    inside = text.strip() or text.replace(" ", "·")  # nothing but spaces gets their sign
-    before, _, after = text.partition(inside)
-    return f"{before}{opening}{escaped(inside)}{closing}{after}"
-
-
-# ---- prefill and decode
-
-
-COUNTED = (
-    "Bytes read are those of weights and cache, without intermediate results; a copy counts bytes read and written. "
-    "FLOPs include masked scores and the logits of each token."
-)
-
-
-def _stored(weights: str) -> str:
-    """Say in which dtype the numbers are, and what that does to the FLOPs per byte."""
-    if weights == "float32":
-        halved = "With 2 bytes per number, a decode step would do twice as many FLOPs per byte."
-    else:
-        halved = "Bytes of weights are those stored; the time includes their conversion."
-    return f"{stored_text(weights)} {halved}"
-
-
-def roofline(found: Roofline) -> Drawing:
-    """Draw the FLOP/s of prefill and of a decode step by FLOPs per byte read, under this machine's roofline."""
-    prefill, one = found.phases
-    peak, stream = found.flops.median, found.nbytes.median
-    intensity = [phase.flops / phase.bytes_read for phase in found.phases]
-    speed = [phase.seconds.per_second(phase.flops) for phase in found.phases]
-    equation = Equation(
-        letter("f", one.flops, "FLOPs of a decode step") / Value(one.bytes_read, "r", "bytes it reads"), digits=2
-    )
-    per_token = 1e3 * prefill.seconds.median / prefill.n_tokens
-    measured = [phase.seconds for phase in found.phases]
-    reached = [each.median / min(peak, stream * at) for each, at in zip(speed, intensity, strict=True)]
-    return Drawing(
-        _roofline_chart(found, intensity, speed),
-        title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
-        note=f"Prefill reads the weights once for {count(prefill.n_tokens, 'token')}, the prompt and all written ones: "
-        f"{per_token:.3f} ms per token. A decode step reads them for one: {1e3 * one.seconds.median:.2f} ms. The roof "
-        f"is a bound: prefill reaches {reached[0]:.0%} of it and the decode step {reached[1]:.0%}; starting many small "
-        "operations takes time too.",
-        more=f"Measured on this machine, one thread: medians of {one.seconds.n_runs} runs; error bars: quartiles. The "
-        f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
-        f"copy. Prefill: {quartiles(prefill.seconds)}; decode step: {quartiles(one.seconds)}."
-        f"{unsteady((*measured, found.flops, found.nbytes))}",
-        alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
-        f"{peak / stream:.1f}.",
-        table={
-            "phase": [phase.name for phase in found.phases], "tokens": [phase.n_tokens for phase in found.phases],
-            "FLOPs": [phase.flops for phase in found.phases],
-            "bytes read": [phase.bytes_read for phase in found.phases],
-            "FLOPs per byte": [round(i, 2) for i in intensity],
-            "share of the roof": [f"{share:.0%}" for share in reached], **time_columns(measured),
-        },
-        formula=equation.tex(), legend=f"{meanings(equation)} {COUNTED} {_stored(found.weights)}",
-    )  # fmt: skip
-
-
-def _roofline_chart(found: Roofline, intensity: list[float], speed: list[Spread]) -> Chart:
-    """Return the roof, and a point per phase at its FLOPs per byte and its FLOP/s."""
-    peak, stream = found.flops.median, found.nbytes.median
-    ridge = peak / stream
-    x = [min(*intensity, ridge) / 4, ridge, max(*intensity, ridge) * 4]
-    y = [min(peak, stream * i) for i in x]
-    figure = base_figure(360, showlegend=False)
-    figure.add_scatter(x=x, y=y, mode="lines", line={"color": FAINT, "width": 3}, hoverinfo="skip")
-    for text, at, xanchor, yanchor in (
-        (f"copy: {_rate(found.nbytes)}B/s", (math.sqrt(x[0] * x[1]), math.sqrt(y[0] * y[1])), "left", "top"),
-        (f"matrix product: {_rate(found.flops)}FLOP/s", (x[2], peak), "right", "bottom"),
-    ):
-        away = {"xshift": 10, "yshift": -4} if yanchor == "top" else {"yshift": 4}  # pixels off the line
-        figure.add_annotation(
-            text=text, x=math.log10(at[0]), y=math.log10(at[1]), xanchor=xanchor, yanchor=yanchor, showarrow=False,
-            **away,
-        )  # fmt: skip
-    figure.add_scatter(
-        x=intensity, y=[each.median for each in speed], mode="markers+text", text=[p.name for p in found.phases],
-        textposition="bottom right", marker={"color": PETROL, "size": 12}, hoverinfo="skip",
-        error_y={
-            "type": "data", "symmetric": False, "array": [each.high - each.median for each in speed],
-            "arrayminus": [each.median - each.low for each in speed], "color": PETROL, "thickness": 2,
-        },
-    )  # fmt: skip
-    lowest = min(y[0], *(each.low for each in speed))
-    figure.update_layout(
-        xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}, **_log_ticks(x[0], x[2])},
-        yaxis={"type": "log", "title": {"text": "FLOP/s"}, "tickformat": "~s", "showgrid": False,  # labels stand there
-               "tickvals": _log_ticks(lowest, peak)["tickvals"],
-               "range": [math.log10(lowest / 2), math.log10(peak * 2)]},
-    )  # fmt: skip
-    return figure
-
-
-def _rate(each: Spread) -> str:
-    """Format a median rate in billions, to stand before its unit: "94.2 G"."""
-    return f"{each.median / 1e9:.1f} G"
-
-
-def _range(each: Spread) -> str:
-    """Format the quartiles of a rate in billions, to stand before their unit: "90.1–95.0 G"."""
-    return f"{each.low / 1e9:.1f}–{each.high / 1e9:.1f} G"
-
-
-def _log_ticks(low: float, high: float) -> dict[str, list]:
-    """Return ticks of a logarithmic axis: 1, 2, 5 of each power of ten, or the powers alone where those are many."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    values = [digit * 10.0**power for power in powers for digit in ((1, 2, 5) if len(powers) < 5 else (1,))]
-    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}

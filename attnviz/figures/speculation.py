@@ -1,14 +1,15 @@
-"""Figure of speculative decoding's rule: with which probability each proposal was accepted, and the number drawn."""
+"""Figures of speculative decoding: its passes, and with which probability each proposal was accepted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
+from attnviz.config import SHIPPED
 from attnviz.equations import Equation, Value
-from attnviz.figures.decode import unsteady
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.decode import quartiles, unsteady
+from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, base_figure
@@ -16,9 +17,94 @@ from attnviz.figures.token_maps import shortened
 from attnviz.phrases import count
 
 if TYPE_CHECKING:
+    from attnviz.decode import Round
     from attnviz.decode.comparisons import Speculated, Spread
 
+ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
 MAX_NAMED = 32  # proposals whose tokens are named below their bars
+
+
+def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawing:
+    """Draw the accepted and rejected tokens of each pass."""
+    accepted = [each.n_accepted for each in found.rounds]
+    rejected = [len(each.proposed) - each.n_accepted for each in found.rounds]
+    x = list(range(1, len(accepted) + 1))
+    figure = base_figure(260, barmode="relative", legend=ABOVE)
+    for name, values, colour in (("accepted", accepted, PETROL), ("the model's own", [1] * len(x), NEUTRAL),
+                                 ("rejected", [-r for r in rejected], BROWN)):  # fmt: skip
+        figure.add_bar(x=x, y=values, name=name, marker={"color": colour}, hoverinfo="skip")
+    figure.update_layout(
+        xaxis={"title": {"text": "pass of the model"}, "dtick": 1}, yaxis={"title": {"text": "tokens"}}
+    )
+    passes = Value(len(x), "p", "passes of the model")
+    agreed = Equation(Value(found.n_accepted, "a", "tokens accepted") / passes, digits=2)
+    written = Equation(Value(found.n_tokens, "n", "tokens written") / passes, digits=2)
+    saved = found.n_tokens - len(x)
+    n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
+    proposes = f"{SHIPPED[drafter]} proposes" if drafter in SHIPPED else f"{drafter} propose"
+    drafted, alone = seconds
+    measured = f"Measured here: {quartiles(drafted)} with the drafter and {quartiles(alone)} without"
+    if drafted.overlaps(alone):
+        measured += "; the two ranges overlap"
+    else:
+        measured += f", {drafted.median / alone.median:.2f} times the time"
+    return Drawing(
+        figure,
+        title=f"{found.n_tokens} tokens in {n_passes}: {agreed.value:.2f} accepted per pass",
+        note=f"{proposes[0].upper()}{proposes[1:]} tokens, and one pass of the model scores all of them. From the "
+        "first to the last, each is accepted or rejected; a rejection ends the pass. With the model's own token, "
+        f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes.",
+        more=f"Accepted: {found.n_accepted} of {found.n_proposed}. Below zero: the rejected token and those after it. "
+        f"{measured}"
+        + (f"; each token that {proposes} takes a pass of it." if drafter in SHIPPED else ".")
+        + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone (arXiv "
+        "2211.17192).",
+        alt=f"{found.n_accepted} of {found.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per pass; "
+        f"{found.n_tokens} tokens in {n_passes}, {written.value:.2f} per pass.",
+        table={
+            "pass": x, "proposed": [len(each.proposed) for each in found.rounds], "accepted": accepted,
+            "rejected": rejected, "written": [len(each.ids) for each in found.rounds],
+        },
+        formula=f"{agreed.tex()}\n{written.tex()}", legend=meanings(agreed, written),
+    )  # fmt: skip
+
+
+def no_proposal(found: Speculated) -> str:
+    """Say why a drafter that looks for the text's last two tokens proposed nothing."""
+    return (
+        "Nothing was proposed: whenever tokens could be proposed, the last two tokens had not occurred earlier in the "
+        f"text. Each of the {len(found.rounds)} passes wrote one token, as without a drafter."
+    )
+
+
+PASSES_LEGEND = ":blue-background[proposed and accepted] :orange-background[~~proposed and rejected~~] " \
+    ":gray-background[**the model's own token**]"  # fmt: skip
+
+
+def passes_text(found: Speculated, text_of: Callable[[Sequence[int]], str]) -> str:
+    """Format the tokens of all passes in markdown, with their own spaces: those not struck through are the text.
+
+    text_of: returns the running text of token ids.
+    """
+    return "".join(_pass_text(each, text_of) for each in found.rounds)
+
+
+def _pass_text(each: Round, text_of: Callable[[Sequence[int]], str]) -> str:
+    """Format one pass: accepted tokens, rejected ones, and the model's own that replaces them."""
+    pieces = (
+        (each.proposed[: each.n_accepted], ":blue-background[", "]"),
+        (each.proposed[each.n_accepted :], ":orange-background[~~", "~~]"),
+        (each.ids[-1:], ":gray-background[**", "**]"),
+    )
+    return "".join(_marked(text_of(ids), *marks) for ids, *marks in pieces if ids)
+
+
+def _marked(text: str, opening: str, closing: str) -> str:
+    """Mark the words; spaces at their ends stay outside, where markdown needs them."""
+    text = text.replace("\n", "⏎")
+    inside = text.strip() or text.replace(" ", "·")  # nothing but spaces gets their sign
+    before, _, after = text.partition(inside)
+    return f"{before}{opening}{escaped(inside)}{closing}{after}"
 
 
 def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, steps: Sequence[Spread] = ()) -> Drawing:
