@@ -110,10 +110,13 @@ def axis_labels(labels: Sequence[str], at: Sequence[int]) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Make invisible characters visible: spaces as "·", line ends as "⏎", control characters as control pictures."""
+    """Make invisible characters visible: spaces as "·", line ends as "⏎", control characters as control pictures.
+
+    Bytes beside each other that complete no character stand together: "<0xE5BA>".
+    """
     shown, base = [], False  # base: whether a combining mark has a character of this text to attach to
-    for c in text:
-        mark = unicodedata.category(c) in ("Mn", "Me") and c not in BLANKS
+    for c in re.findall(f"{RAW_BYTE.pattern}+|.", text, re.DOTALL):
+        mark = unicodedata.category(c[0]) in ("Mn", "Me") and c not in BLANKS
         shown.append(c if mark and base else printable_character(c))
         base = shown[-1] == c and not c.isspace()
     return "".join(shown)
@@ -129,12 +132,12 @@ def _is_visible(c: str) -> bool:
 
 
 def printable_character(c: str) -> str:
-    """Return the character, or what is shown in its place."""
+    """Return the character, or what is shown in its place; or of several bytes that complete no character."""
     named = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u00a0": "⍽"}
     if c in named:
         return named[c]
     if RAW_BYTE.match(c):
-        return f"<0x{ord(c) - 0xDC00:02X}>"
+        return f"<0x{c.encode('utf-8', 'surrogateescape').hex().upper()}>"
     if ord(c) < 32:
         return chr(0x2400 + ord(c))
     category = unicodedata.category(c)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,9 @@ def _byte_of() -> dict[str, int]:
 class Tokenizer:
     """Encoder, decoder and labels of one vocabulary; immutable, so all sessions share it."""
 
-    def __init__(self, path: Path | str = TOKENIZER_FILE) -> None:
+    def __init__(self, path: Path | str = TOKENIZER_FILE, ends: Collection[int] = ()) -> None:
+        """ends: ids of the tokens with which the model ends a text (eos_token_id); most tokenizer files do not say."""
+        self.ends = frozenset(ends)
         self._bpe = BPE.from_file(str(path))
         self._bpe.no_truncation()
         self._bpe.no_padding()
@@ -68,7 +70,7 @@ class Tokenizer:
         """Return the printable label of one token, or "token 151900" for an id unknown to the tokenizer.
 
         before: the tokens that it follows, of which `unfinished` are enough. After the first two bytes of 床, byte 8A
-        is "床 3/3"; a byte that completes no character is named with one that it may become: "<0xE5> 儿…".
+        is "床 3/3"; bytes that complete no character are named with one that they may become: "<0xE5> 儿…".
         """
         if self._bpe.id_to_token(token) is None:
             return f"token {token}"
@@ -182,6 +184,7 @@ def marks(labels: Sequence[str]) -> str:
         r" \d+/\d+$": "“2/3” is the second of three tokens that share a character",
         r"<0x[0-9A-F]{2}>$": "“<0xE5>” is one byte of a character",
         r"<0x[0-9A-F]{2}> (.)…$": r"“\g<0>” is a byte that can be a part of \1 or of other characters",
+        r"<0x(?:[0-9A-F]{2}){2,3}> (.)…$": r"“\g<0>” are bytes that can be a part of \1 or of other characters",
     }
     firsts = (
         (next(filter(None, (re.search(mark, each) for each in labels)), None), said) for mark, said in meanings.items()

@@ -137,4 +137,6 @@ def test_the_unfinished_tokens_are_those_of_the_last_character():
 
 def test_what_a_byte_begins_is_explained():
     assert marks(["<0xE5> 儿…"]) == "“<0xE5> 儿…” is a byte that can be a part of 儿 or of other characters."
+    two = "<0xE5A4> 夕…"
+    assert marks([two]) == f"“{two}” are bytes that can be a part of 夕 or of other characters."
     assert marks(["<0xBA>"]) == "“<0xE5>” is one byte of a character."

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.checkpoints import refusals
-from attnviz.checkpoints.opened import OpenError, open_config, weight_files
+from attnviz.checkpoints.opened import GENERATION, OpenError, open_config, weight_files
 from attnviz.checkpoints.refusals import CONFIG, INDEX, ONE_FILE, TOKENIZER
 from attnviz.checks import ConfigError, is_hub_id
 
@@ -88,9 +88,12 @@ def look_up(name: str) -> Remote:
     is_split = INDEX in sizes and ONE_FILE not in sizes
     weights = [*(file for file in sizes if SHARD.fullmatch(file)), INDEX] if is_split else [ONE_FILE]
     wanted = [*USED, *weights]
+    optional = [GENERATION] if GENERATION in sizes else []
     if missing := [file for file in wanted if file not in sizes]:
         raise OpenError(refusals.on_the_hub(name, sizes, missing[0]))
-    return Remote(name, str(info.sha), {file: sizes[file] for file in sorted(wanted, key=sizes.__getitem__)})
+    return Remote(
+        name, str(info.sha), {file: sizes[file] for file in sorted([*wanted, *optional], key=sizes.__getitem__)}
+    )
 
 
 def download(name: str, progress: Progress = lambda there, of_all: None) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
 
 OUTPUT = "lm_head.weight"
+GENERATION = "generation_config.json"
 MAX_JSON = 100_000_000  # bytes of a config.json, an index or a tokenizer.json
 
 
@@ -76,9 +77,23 @@ def open_tokenizer(folder: Path) -> Tokenizer:
         if path.stat().st_size > MAX_JSON:
             raise ConfigError(f"tokenizer.json is larger than {MAX_JSON / 1e6:.0f} MB")
         try:
-            return Tokenizer(path)
+            return Tokenizer(path, end_ids(folder))
         except Exception as error:  # tokenizers raises plain Exception
             raise ConfigError(f"tokenizer.json cannot be read ({error})") from None
+
+
+def end_ids(folder: Path) -> frozenset[int]:
+    """Return the ids after which the model's generation stops (eos_token_id); none if the folder declares none.
+
+    Those of generation_config.json, which transformers reads too, or else those of config.json.
+    """
+    for name in (GENERATION, "config.json"):
+        with suppress(ConfigError):  # neither file is needed for a tokenizer
+            declared = _json(folder / name).get("eos_token_id")
+            ids = declared if isinstance(declared, list) else [declared]
+            if found := frozenset(i for i in ids if type(i) is int):
+                return found
+    return frozenset()
 
 
 def weight_files(folder: Path) -> list[Path]:

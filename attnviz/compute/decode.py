@@ -73,6 +73,11 @@ def continued(view: View) -> tuple[Hashable, ...]:
     return models.weights_key(view.settings), view.config, view.ids, sampling_of(view.settings)
 
 
+def ends_of(view: View) -> frozenset[int]:
+    """Return the tokens that end a text of this model; the checkpoints and untrained models have none."""
+    return models.tokenizer_of(view.settings.tokenizer).ends
+
+
 def written_of(view: View, ahead: int = AHEAD) -> Written:
     """Generate the link's tokens and then `ahead` more; fewer if the session requests a rerun meanwhile.
 
@@ -90,13 +95,14 @@ def written_of(view: View, ahead: int = AHEAD) -> Written:
             before, _last[text] = _last.get(text), key
 
         def run() -> Written:
-            return write(view.model, view.ids, fixed, n, sampling_of(s), layer, before and _runs.find(before))
+            found = before and _runs.find(before)
+            return write(view.model, view.ids, fixed, n, sampling_of(s), layer, found, ends_of(view))
 
         return models.computed_once(key, run, _runs)
 
     n = min(len(fixed) + AT_ONCE, most)
     found = first(n)
-    while n < most and not queue.rerun_requested():
+    while n < most and not found.ended and not queue.rerun_requested():
         n = min(n + CHUNK, most)
         found = first(n)
     return found

@@ -5,7 +5,7 @@ T new tokens, V vocab_size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -33,19 +33,21 @@ def generate(
     sampling: Sampling = Sampling(),  # noqa: B008, frozen
     cache: list | None = None,
     record: Callable[..., None] | None = None,
+    ends: Collection[int] = (),
 ) -> Iterator[Step]:
     """Continue the text `ids` by n_tokens tokens, yielding one `Step` each; fewer if a `LimitedCache` is full.
 
     cache: one per layer, by default `model.new_cache()`; it holds the first len(cache[0]) tokens of `ids`, fewer than
     all, and is modified. Continuing later with the cache of the last step gives the same text as a single run.
     record: called by each layer's attention with its tensors in each pass, for example a `Recording`.
+    ends: tokens that end the text (eos): the first one generated is the last step. `Tokenizer.ends` has a model's.
     """
     ids = checked_ids(model, ids)
     whole("n_tokens", n_tokens, low=0)
     cache = model.new_cache() if cache is None else cache
     if len(cache[0]) >= len(ids):
         raise ValueError(f"the cache holds {len(cache[0])} tokens; ids must have more, but has {len(ids)}")
-    return _steps(model, ids, n_tokens, sampling, cache, record)
+    return _steps(model, ids, n_tokens, sampling, cache, record, ends)
 
 
 def _steps(
@@ -55,6 +57,7 @@ def _steps(
     sampling: Sampling,
     cache: list,
     record: Callable[..., None] | None,
+    ends: Collection[int],
 ) -> Iterator[Step]:
     for _ in range(n_tokens):
         try:
@@ -64,6 +67,8 @@ def _steps(
             return
         chosen = draw(distribution(logits, ids, sampling), uniform(sampling.seed, len(ids)))
         yield Step(chosen, float(logits.softmax(-1)[chosen]), logits, cache)
+        if chosen in ends:
+            return
         ids.append(chosen)
 
 

@@ -5,7 +5,7 @@ T tokens of the text, S tokens cached, H query heads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ class Written:
     rows: Tensor  # (H, up to ROWS_BEFORE, T): of the prompt's last tokens, except the very last
     steps: tuple[WrittenStep, ...]
     cache: tuple[KVCache, ...]  # one per layer, of all tokens but the last; copied before the text is continued
+    ended: bool = False  # whether the last token ends the text, so that no more are sampled
 
     @property
     def nbytes(self) -> int:
@@ -69,15 +70,17 @@ def write(
     sampling: Sampling,
     layer: int,
     before: Written | None = None,
+    ends: Collection[int] = (),
 ) -> Written:
     """Continue the prompt by n tokens: the fixed ones first, then sampled ones. layer: whose weights are recorded.
 
     Fixed tokens run in one pass with the prompt, each sampled token in its own. before: an earlier result of the same
-    model, prompt and sampling; the steps, keys and values of a common prefix are reused.
+    model, prompt and sampling; the steps, keys and values of a common prefix are reused. ends: tokens after which none
+    is sampled; fixed ones may follow.
     """
-    reused = _reusable(before, fixed, n) if before else ()
-    if before and len(reused) == n:
-        return Written(before.rows, reused, before.cache)
+    reused = _until_end(_reusable(before, fixed, n), len(fixed), ends) if before else ()
+    if before and (len(reused) == n or _ended(reused, len(fixed), ends)):
+        return Written(before.rows, reused, before.cache, _ended(reused, len(fixed), ends))
     first = len(prompt) + len(reused)  # number of tokens before the first new one
     cache = _copied(before.cache, first - 1) if before else tuple(model.new_cache())
     ids, rows = [*prompt, *(s.id for s in reused), *fixed[len(reused) : n]], _Rows(layer, len(model.blocks))
@@ -93,10 +96,25 @@ def write(
             ids.append(drawn)
         row = rows.weights[-1][:, last, :end].clone()  # a copy: a view would keep all rows of the pass in memory
         steps.append(_step(ids[end], drawn, found, _bytes(cache, end), row))
+        if _ended(steps, len(fixed), ends):
+            break
+    ended = _ended(steps, len(fixed), ends)
     if before:
-        return Written(before.rows, tuple(steps), cache)
+        return Written(before.rows, tuple(steps), cache, ended)
     last = len(prompt) - 1
-    return Written(rows.weights[0][:, max(0, last - ROWS_BEFORE) : last, : last + 1].clone(), tuple(steps), cache)
+    of_prompt = rows.weights[0][:, max(0, last - ROWS_BEFORE) : last, : last + 1].clone()
+    return Written(of_prompt, tuple(steps), cache, ended)
+
+
+def _ended(steps: Sequence[WrittenStep], n_fixed: int, ends: Collection[int]) -> bool:
+    """Check whether the last step ends the text: no fixed token follows it."""
+    return len(steps) >= max(1, n_fixed) and steps[-1].id in ends
+
+
+def _until_end(steps: tuple[WrittenStep, ...], n_fixed: int, ends: Collection[int]) -> tuple[WrittenStep, ...]:
+    """Return the steps up to the first that ends the text."""
+    stops = (i for i in range(1, len(steps)) if _ended(steps[:i], n_fixed, ends))
+    return steps[: next(stops, len(steps))]
 
 
 def _reusable(before: Written, fixed: Sequence[int], n: int) -> tuple[WrittenStep, ...]:

@@ -18,7 +18,7 @@ from attnviz.phrases import count, listed
 
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Compared, Member, Spread
-    from attnviz.decode.writing import WrittenStep
+    from attnviz.decode.writing import Written, WrittenStep
 
 FLOAT32 = 4  # bytes per number
 FILTERS = ("top-k", "top-p", "min-p")  # stages that can remove tokens
@@ -76,6 +76,13 @@ def choice_title(step: WrittenStep, vocabulary: Sequence[str]) -> str:
     if probabilities[step.id] == probabilities[best]:
         return token if both else f"{token}, the most likely"  # two probabilities fill the line
     return f"{token}; most likely{' in the model' * both} “{vocabulary[best]}”, {printed(probabilities[best])}"
+
+
+def ended_text(written: Written, name: str) -> str:
+    """State that the last token ends the text, by its name; "" if more can follow."""
+    if not written.ended:
+        return ""
+    return f"“{name}” (id {written.steps[-1].id}) ends the text: it is an eos_token_id of this model."
 
 
 def passing_text(step: WrittenStep, n_vocabulary: int) -> str:

@@ -21,6 +21,7 @@ from attnviz.figures.token_maps import (
     add_colourbar,
     add_frames,
     add_masked,
+    bar_number,
     blocks,
     few_ticks,
     shortened,
@@ -45,7 +46,11 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     add_colourbar(figure, OF_SEVERAL, top, title="share")
     add_frames(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
-    ends = f" Colour ends at {top:.2g}, the largest share of a token other than the query." if len(labels) > 1 else ""
+    ends = (
+        f" Colour ends at {bar_number(top)}, the largest share of a token other than the query."
+        if len(labels) > 1
+        else ""
+    )
     usual = percent(own, 0)
     return Drawing(
         figure,
@@ -96,7 +101,7 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
         title=f"Rollout through {count(L, 'layer')}: " + found.format(quoted(shortened(labels[most], 30))),
         note="The same row after each layer. Rollout uses attention weights only: it ignores values, output "
         "projections and feed-forward layers, and counts a head whose output is zero like the others. "
-        f"Colour ends at {top:.2g}.",
+        f"Colour ends at {bar_number(top)}.",
         alt=f"Heat map of {count(L, 'layer')} and {count(len(labels), 'token')}. "
         + found.format(f"“{labels[most]}”")
         + ".",

@@ -25,8 +25,7 @@ from attnviz.phrases import count
 
 MAX_COLUMNS = 16  # tokens in a table with text in its cells
 CANDIDATES = 10
-BYTE = re.compile("<0x([0-9A-F]{2})> (.)…")  # the name of a byte of a character
-_IN_WORDS = r" “\1 \2…” is byte \1, a part of \2 or of another character."
+BYTE = re.compile("<0x((?:[0-9A-F]{2})+)> (.)…")  # the name of some bytes of a character
 KINDS = {"embedding": "E", "attention": "A", "feed-forward": "F", "last norm's bias": "b"}  # parts of a logit
 
 
@@ -99,7 +98,7 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
         title=title,
         note="Logit lens: the last norm and the unembedding applied to the residual stream after each layer. A cell is "
         "the most likely next token there; the stronger its colour, the more likely. Only the last layer was "
-        f"trained to be read this way.{BYTE.sub(_IN_WORDS, byte)}",
+        f"trained to be read this way.{_in_words(byte)}",
         alt=f"{title}. A table of {n_rows} rows and {count(len(columns), 'token')}; the last row is the model's own "
         f"prediction, for the selected token {quoted(after[query][final])}.",
         table={
@@ -110,6 +109,12 @@ def lens_map(read: Lens, after: Sequence[Sequence[str]], labels: Sequence[str], 
         },
         tall=True,
     )
+
+
+def _in_words(name: str) -> str:
+    """Explain the short name of some bytes; "" for ""."""
+    number = "is byte" if len(BYTE.sub(r"\1", name)) == 2 else "are the bytes"
+    return BYTE.sub(rf" “\1 \2…” {number} \1, a part of \2 or of another character.", name)
 
 
 def _in_a_cell(name: str) -> str:

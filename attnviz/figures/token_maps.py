@@ -162,7 +162,12 @@ def _bar_marks(scale: str, lowest: float, top: float) -> dict[float, str]:
     if scale == "root":
         along = np.linspace(0, 1, 5)
         return dict(zip(along.tolist(), map(significant, top * share_at(scale, along, top)), strict=True))
-    return {at: f"{lowest + (top - lowest) * at:.3g}".replace("-", "−") for at in (0.0, 0.5, 1.0)}
+    return {at: bar_number(lowest + (top - lowest) * at) for at in (0.0, 0.5, 1.0)}
+
+
+def bar_number(value: float) -> str:
+    """Format a value below a linear colour bar, and in the sentence that says where the bar ends."""
+    return f"{value:.3g}".replace("-", "−")
 
 
 def add_frames(figure: Chart, n: int, query: int | None, key: int | None) -> None:

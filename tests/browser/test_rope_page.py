@@ -59,6 +59,10 @@ def clocks_run(page: Page) -> None:
     position(page).fill("3")
     expect(page.locator(".rc-angle")).to_contain_text("Position 3, “")
     expect(page.locator(".rc .live")).to_contain_text("Position 3, “")
+    turned = page.locator(".rc-angle").inner_text()  # 3.2 turns, or 0.48 of a turn
+    degrees, turns, unit = re.search(r"by ([\d,.]+)°, ([\d,.]+) (turns?|of a turn);", turned).groups()
+    assert float(turns) == pytest.approx(float(degrees.replace(",", "")) / 360, rel=0.05)
+    assert unit == ("of a turn" if float(turns) < 1 else "turn" if float(turns) == 1 else "turns")
     expect(position(page)).to_have_attribute("aria-valuetext", re.compile("^3, “"))
     press(page, ".rc", "Play")
     assert any(

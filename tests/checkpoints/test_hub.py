@@ -50,10 +50,12 @@ def served(published, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_an_id_is_downloaded_once_and_opens(served, theirs):
     assert hub.cached(NAME) is None and hub.all_cached() == []
-    model, _ = open_model(NAME)
+    model, tokenizer = open_model(NAME)
     ids = torch.arange(11)[None]
     assert agree(model(ids), theirs(ids).logits, 1e-4)
-    assert {name for _, name, _ in served.asked} == {"config.json", "tokenizer.json", "model.safetensors"}
+    wanted = {"config.json", "generation_config.json", "tokenizer.json", "model.safetensors"}
+    assert {name for _, name, _ in served.asked} == wanted
+    assert tokenizer.ends == {theirs.generation_config.eos_token_id}
     before = len(served.asked)
     open_model(NAME)
     assert len(served.asked) == before and hub.all_cached() == [NAME]
@@ -115,4 +117,5 @@ def test_what_is_no_hub_id_is_never_looked_for(name, monkeypatch):
 def test_one_file_is_wanted_before_an_index_as_by_transformers(served, tmp_path):
     for name in ("model.safetensors.index.json", "model-00001-of-00001.safetensors"):
         (tmp_path / "files" / name).write_text("{}")
-    assert set(hub.look_up(NAME).files) == {"config.json", "tokenizer.json", "model.safetensors"}
+    wanted = {"config.json", "generation_config.json", "tokenizer.json", "model.safetensors"}
+    assert set(hub.look_up(NAME).files) == wanted

@@ -7,6 +7,7 @@ import pytest
 import regex
 from transformers import PreTrainedTokenizerFast
 
+from attnviz.checkpoints.opened import open_tokenizer
 from attnviz.text import Tokenizer
 from tests.checkpoints.tokenizers import byte_level, words
 from tests.test_text import TEXTS, hides
@@ -33,6 +34,26 @@ def test_ids_are_transformers_own(both, text):
     assert ours.decode(ids).strip() == theirs.decode(ids, skip_special_tokens=True).strip() == text.strip() or (
         "endoftext" in text or "</s>" in text  # which is a single token
     )
+
+
+@pytest.mark.parametrize(
+    ("files", "ends"),
+    [
+        ({"config.json": {"eos_token_id": 7}}, {7}),
+        ({"config.json": {"eos_token_id": 7}, "generation_config.json": {"eos_token_id": [11, 13]}}, {11, 13}),
+        ({"config.json": {"eos_token_id": 7}, "generation_config.json": {"temperature": 0.5}}, {7}),
+        ({"config.json": {"eos_token_id": None}, "generation_config.json": {"eos_token_id": True}}, set()),
+        ({}, set()),
+    ],
+)
+def test_the_tokens_that_end_a_text_are_those_the_folder_declares(files, ends, tmp_path):
+    byte_level(tmp_path)
+    for name, facts in files.items():
+        (tmp_path / name).write_text(json.dumps(facts))
+    assert open_tokenizer(tmp_path).ends == ends
+    if "temperature" in str(files):  # no generation setting is needed to open a model
+        (tmp_path / "generation_config.json").write_text("{")
+        assert open_tokenizer(tmp_path).ends == ends
 
 
 def test_labels_are_the_pieces_that_transformers_names(both):

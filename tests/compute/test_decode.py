@@ -15,6 +15,7 @@ from attnviz.characters import readable
 from attnviz.checkpoints import load_checkpoint
 from attnviz.compute import decode as compute
 from attnviz.compute import queue
+from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.choices import with_text_of
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
@@ -84,6 +85,26 @@ def test_tokens_of_the_link_are_seen_as_they_were_when_drawn(model: str) -> None
         for (name, odds), (same, again) in zip(one.stages, other.stages, strict=True):
             assert name == same and sorted(odds) == pytest.approx(sorted(again), abs=1e-5)
     assert sum(step.rows.untyped_storage().nbytes() for step in fixed) == sum(step.rows.nbytes for step in fixed)
+
+
+def test_nothing_is_sampled_after_the_token_that_ends_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    v = view(model="gqa-2", draw_seed=23)
+    free = compute.written_of(v).steps
+    ids = [step.id for step in free]
+    ninth, n = ids[8], ids.index(ids[8]) + 1
+    monkeypatch.setattr(compute, "ends_of", lambda view: frozenset({ninth}))
+    monkeypatch.setattr(compute, "_runs", ByteCache(compute.MAX_RUN_BYTES))
+    written = compute.written_of(v)
+    assert [step.id for step in written.steps] == ids[:n] and written.ended
+    assert compute.written_of(v.but(written=tuple(ids[:n])), 40).steps == written.steps  # and none when asked for more
+    assert compute.written_of(v.but(written=tuple(ids[: n - 1]))).ended
+    other = next(i for i in free[n - 1].candidates if i != ninth)
+    instead = compute.written_of(v.but(written=(*ids[: n - 1], other)))
+    assert len(instead.steps) > n and instead.steps[n - 1].id == other
+    fixed = tuple(ids[: n + 2])  # a link made before may go on after it
+    assert [step.id for step in compute.written_of(v.but(written=fixed), 3).steps[: n + 2]] == [*fixed]
+    back = compute.written_of(v.but(written=tuple(ids[:n])))
+    assert [step.id for step in back.steps] == ids[:n] and back.ended
 
 
 def test_what_is_the_same_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,18 @@ def test_greedy_decoding_writes_what_transformers_writes():
     assert [step.id for step in generate(ours, ids, 31, Sampling(temperature=0))] == written[0, len(ids) :].tolist()
 
 
+def test_generation_stops_with_the_token_that_ends_the_text_as_in_transformers():
+    theirs, ours = theirs_and_ours("gqa-4")
+    ids = load_checkpoint("gqa-4")[1].encode(TEXT)
+    free = [step.id for step in generate(ours, ids, 31, Sampling(temperature=0))]
+    for ends in ({free[11]}, {free[5], free[17]}):
+        stopped = [step.id for step in generate(ours, ids, 31, Sampling(temperature=0), ends=ends)]
+        written = theirs.generate(
+            torch.tensor([ids]), max_new_tokens=31, do_sample=False, pad_token_id=0, eos_token_id=[*ends]
+        )
+        assert stopped == written[0, len(ids) :].tolist() and len(stopped) < 31 and stopped[-1] in ends
+
+
 def theirs_and_ours(name: str) -> tuple[LlamaForCausalLM, Transformer]:
     """The checkpoint, and transformers' Llama with its weights."""
     ours, _ = load_checkpoint(name)

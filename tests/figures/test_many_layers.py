@@ -9,7 +9,7 @@ from attnviz.experiments.residual import Lens
 from attnviz.figures.ablation import effect_map
 from attnviz.figures.chart import TICK_ROOM, rows_height
 from attnviz.figures.head_studies import statistic_map
-from attnviz.figures.rollout import rollout_of_query
+from attnviz.figures.rollout import rollout_map, rollout_of_query
 from attnviz.figures.steps import attribution, lens_map
 
 L, H, T = 30, 9, 7
@@ -35,6 +35,14 @@ def test_thirty_layers_fit_a_screen_with_a_label_each(name):
     layout = DRAWINGS[name]().chart.layout
     ticks = layout["yaxis"]["ticktext"]
     assert len(ticks) >= L and layout["height"] < 960 and layout["height"] >= TICK_ROOM * len(ticks)
+
+
+def test_the_note_says_where_the_bar_ends_as_the_bar_does():
+    rolled = np.array([[[1.0, 0.0, 0.0], [0.9968, 0.0032, 0.0], [0.5, 0.25, 0.25]]])
+    drawing = rollout_map(rolled, np.tri(3, dtype=bool)[None], list("abc"), 0, 1)
+    assert drawing.chart.layout["xaxis3"]["ticktext"] == ["0", "0.498", "0.997"]
+    assert "Colour ends at 0.997," in drawing.note
+    assert "Colour ends at 0.997." in rollout_of_query(rolled, list("abc"), 1).note
 
 
 def test_few_rows_are_as_high_as_usual():

@@ -83,6 +83,10 @@ def test_a_byte_in_the_lens_is_named_by_what_it_completes_at_its_own_token():
     drawn = drawing.chart.data[0]
     assert drawn["customdata"][0][0] == "\u2068&lt;0xE5&gt; 儿…\u2069" and drawn["text"][0][0] == "\u2068E5 儿…\u2069"
     assert drawing.note.endswith("“E5 儿…” is byte E5, a part of 儿 or of another character.")
+    two = [["u", "<0xE5A4> 夕…"], ["v", "u"]]
+    assert lens_map(read, two, ["a", "b"], 1, 1).note.endswith(
+        "“E5A4 夕…” are the bytes E5A4, a part of 夕 or of another character."
+    )
     assert "byte" not in lens_map(read, [list("uv")] * 2, list("ab"), 1, 1).note
 
 

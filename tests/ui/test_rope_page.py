@@ -111,7 +111,11 @@ def test_grouped_query_attention_is_said_to_read_a_kv_head():
 
 @pytest.mark.parametrize("tab", ["without", "layouts"])
 def test_maps_say_whose_they_are_and_what_a_row_is(tab):
-    text = said(opened(model="gqa-2", text=TEXT, tab=tab, layer="2", head="5"))
+    app = opened(model="gqa-2", text=TEXT, tab=tab, layer="2", head="5")
+    text = said(app)
+    ends = [json.loads(chart.proto.spec)["layout"]["xaxis3"]["ticktext"][-1] for chart in app.main.get("plotly_chart")
+            if "xaxis3" in chart.proto.spec]  # fmt: skip
+    assert len(ends) > 1 and {f"The colour scale ends at {end}." in text for end in ends} == {True}
     assert "Layer 2, head 5 (KV head 1), trained checkpoint. Each row is a query; its weights sum to 1" in text
 
 

@@ -61,10 +61,14 @@ function update(view, bytes) {
   view.legend.textContent = `Left of the line: the prompt. Right: generated tokens, one step each.${outside} ${d.legend}`;
   show(view);
   if (d.stale || view.chose) sendPosition(view, view.timer ? SEND_AFTER_PLAYING : SEND_AFTER);
+  if (view.timer) view.until = Math.min(view.until, lastOf(d));
   if (more && view.going) to(view, view.n + 1);
   view.going = view.chose = false;
   saveButtons(view.root, () => ({ title: titleOf(view), legend: hues(d), unsaved: ".tools, .how", stage: (ratio) => sharply(view, () => paint(view), ratio) }));
 }
+
+// The number of written tokens after which no more can be: the room for them, or those up to the one that ends the text.
+const lastOf = (d) => (d.ended ? d.steps.length : d.most);
 
 const titleOf = ({ n, d }) => `${n ? `Step ${n} of decoding` : "Before the first step of decoding"}, after a prompt of ${d.T} tokens`;
 
@@ -85,7 +89,7 @@ function press(view, go) {
 
 // until: number of written tokens at which it stops; by default the maximum.
 function play(view, until = Infinity) {
-  view.until = Math.min(until, view.d.most);
+  view.until = Math.min(until, lastOf(view.d));
   view.root.querySelector("[data-go=play]").textContent = "❚❚ pause";
   view.timer = setInterval(() => {
     if (!view.root.isConnected) return stop(view); // the user has left the page
@@ -124,7 +128,7 @@ function prefetch(view) {
 }
 
 function more(view) {
-  if (Date.now() - view.asked < RETRY_AFTER || view.d.steps.length >= view.d.most) return;
+  if (Date.now() - view.asked < RETRY_AFTER || view.d.steps.length >= lastOf(view.d)) return;
   view.asked = Date.now();
   ask(view, "more", [view.n, view.asked, view.d.steps.length, view.d.placed]);
 }
@@ -172,7 +176,7 @@ function show(view) {
   writeText(view);
   for (const go of ["start", "back"]) on(go, n > 0);
   on("end", n < d.steps.length);
-  for (const go of ["next", "play", "run"]) on(go, n < d.most);
+  for (const go of ["next", "play", "run"]) on(go, n < lastOf(d));
   view.at.replaceChildren(progress(view, now), el("b", "", limits(view)));
   view.next.textContent = `${n > now ? "Written last" : "Next"}: ${step.title}`;
   candidates(view, step, now);
@@ -198,6 +202,7 @@ function progress({ d, n }, now) {
 
 function limits({ d, n }) {
   const all = d.T + n, most = n === d.most ? `${all} tokens: the maximum here. ` : "";
+  if (d.ended && n === d.steps.length) return d.ended;
   return most + (d.trained && all > d.trained ? `Prompt and continuation have ${all} tokens; training rows had ${d.trained}.` : "");
 }
 

@@ -72,6 +72,7 @@ class Place:
     first: int = 0  # steps that the browser has already, which are not sent
     stale: bool = False  # whether the tab below is stale: the browser then sends its position once it rests
     trained: int | None = None  # tokens of a training row, if known
+    ended: str = ""  # why no token follows the last one, if it ends the text
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,12 @@ function shownPairs(data, state) {
 
 const at = (data, m) => (m < data.labels.length ? `“${data.labels[m]}”` : "beyond this text");
 
+const turns = (n) => `${number(n, 2)} ${n < 0.995 ? "of a turn" : n < 1.05 ? "turn" : "turns"}`;
+
 function sentence(data, state) {
   const m = Math.floor(state.shown), frequency = data.frequencies[state.pair], turn = m * frequency;
   return `Position ${m}, ${at(data, m)}: pair ${state.pair} is rotated by ${number(degrees(turn), 4)}°, ` +
-    `${number(turn / (2 * Math.PI), 2)} of a turn; one turn takes ${number(2 * Math.PI / frequency)} tokens.`;
+    `${turns(turn / (2 * Math.PI))}; one turn takes ${number(2 * Math.PI / frequency)} tokens.`;
 }
 
 // Per-frame update: only the hands and the sentence.

@@ -11,7 +11,6 @@ from zlib import crc32
 
 import streamlit as st
 
-from attnviz.characters import readable
 from attnviz.compute import decode as compute
 from attnviz.compute import queue
 from attnviz.compute.heads import vocabulary
@@ -115,10 +114,12 @@ def player(view: View) -> None:
     if not answer:
         st.session_state[PLACED] = crc32(repr(view.settings).encode())
     stale, trained = _is_stale(view), view.trained_config
-    most, limit = compute.room(view), trained.max_context if trained else None
     decode_player(
         written, view.config, _text(view, written), vocabulary(view.settings),
-        Place(at, layer, head, most, st.session_state[PLACED], answer, first, stale, limit),
+        Place(
+            at, layer, head, compute.room(view), st.session_state[PLACED], answer, first, stale,
+            trained.max_context if trained else None, figures.ended_text(written, vocabulary(view.settings)[ids[-1]]),
+        ),
         key="decode-player",
         on_at=partial(_take_at, view, ids), on_choose=partial(_take_candidate, ids),
         on_more=partial(_take_more, view, ids), on_head=_take_head,
@@ -128,7 +129,7 @@ def player(view: View) -> None:
 
 
 def _text(view: View, written: Written) -> Text:
-    return Text(view.ids, view.labels, readable(view.shown_text), compute.written_characters(view, written))
+    return Text(view.ids, view.labels, compute.text_of(view, view.ids), compute.written_characters(view, written))
 
 
 def _discard_written(sampling: dict[str, float]) -> None:

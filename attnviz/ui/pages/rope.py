@@ -15,6 +15,7 @@ from attnviz.experiments import rope_equalities
 from attnviz.figures import rope as figures
 from attnviz.figures import rope_layouts, rope_rotation, rope_scores
 from attnviz.figures.drawing import escaped
+from attnviz.figures.token_maps import bar_number
 from attnviz.phrases import count
 from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
 from attnviz.ui import charts, instead, state
@@ -255,7 +256,7 @@ def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes
     top, changes = compute_rope.compared_weights(list(maps.values()), allowed)
     st.caption(
         f"{head.caption}. Each row is a query; its weights sum to 1. Each column is a key. The colour scale ends "
-        f"at {top:.2g}."
+        f"at {bar_number(top)}."
     )
     columns = st.columns(len(maps))
     for i, (name, weights) in enumerate(maps.items()):
