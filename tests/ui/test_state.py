@@ -53,7 +53,7 @@ def test_each_number_of_a_link_is_within_its_control(file, tab, needed, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("model", "name"), [("gqa-4", "attnviz-rope-loss-gqa-4"), ("a b/Own.Model", "attnviz-rope-loss-abOwnModel")]
+    ("model", "name"), [("gqa-4", "attnviz-rope-loss-gqa-4"), ("a b/Own.Model", "attnviz-rope-loss-OwnModel")]
 )
 def test_downloads_are_named_as_saved_pictures_are(monkeypatch, model, name):
     monkeypatch.setattr(state, "current", lambda: Settings(model=model))
