@@ -47,6 +47,12 @@ function measuredInWindow() {
   return document.attnvizMeasured;
 }
 
+// The box of the bar at the bottom of the window. Empty where there is none: between two pages it is gone.
+function barBox() {
+  const bar = document.querySelector("[data-testid=stBottom]");
+  return bar ? boxOf(bar) : new DOMRect();
+}
+
 // The pointer's place on an element, in pixels of the element.
 function pointOn(element, { clientX, clientY }) {
   const zoom = zoomOf(element), { left, top } = boxOf(element, zoom);

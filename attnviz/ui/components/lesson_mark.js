@@ -80,7 +80,7 @@ function arrive(signal, target, place, look, name) {
 
 // Pixels to scroll: an element that fits between the header and the bar is shown whole, another from its beginning.
 function away(box) {
-  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = boxOf(document.querySelector("[data-testid=stBottom]"));
+  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = barBox();
   const bottom = (bar.top > 0 ? bar.top : window.innerHeight) - MARGIN; // in a wide presentation the bar is beside the drawing
   const fits = box.height <= bottom - top;
   return box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - bottom);
