@@ -385,6 +385,18 @@ def test_a_lesson_s_step_is_presented_with_its_own_drawing() -> None:
     assert link(app) == {"lesson": "one-head", "lesson_step": "3"}
 
 
+def test_a_step_on_a_drawing_that_not_every_model_has_is_presented_with_it_alone() -> None:
+    """Among the whole page it would be cut off."""
+    steps = [(lesson, i) for lesson in LESSONS.values() for i in range(1, len(lesson.steps) + 1)]
+    found = [(lesson, i) for lesson, i in steps if lesson.step(i).target in ("figure-latent-scale", "latent-checks")]
+    assert len(found) >= 2
+    for lesson, number in found:
+        app = opened_step(lesson, number)
+        app.button(key="present").click().run()
+        assert shows(app, lesson.step(number).target) and link(app)["only"] == lesson.step(number).target
+        assert not shows(app, "diagram") and not app.title
+
+
 def test_a_step_on_a_control_is_presented_with_its_whole_page() -> None:
     name, number = next(
         (lesson.name, i)

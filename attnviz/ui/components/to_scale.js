@@ -1,7 +1,7 @@
 // Rectangles to scale. A panel: {title, note, alt, line, legend, width, height, row, rects: [[x, y, width, height, colour, opacity, description]],
 // labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
 
-const BARS = 0.4; // least share of the width for the bars, beside their labels
+const BARS = 0.3; // least share of the width for the bars, beside their labels
 
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".ts"), { panels, legend } = JSON.parse(new TextDecoder().decode(data));
