@@ -276,7 +276,8 @@ def test_shifts_draw_the_change_of_each_shift_and_say_how_many_were_tried():
     changes = np.abs(shifted.float32_angles - shifted.float32_angles[0])[1:]
     np.testing.assert_array_equal(naive, np.where(changes > 0, changes, np.nan))
     assert exact[-1] < run_here[-1] < naive[-1]
-    assert f"11 shifts up to 100,000 this score changes by at most {np.nanmax(run_here):.2g} " in drawing.title
+    most = f"{np.nanmax(run_here):.2g}".replace("-", "−")
+    assert f"11 shifts up to 100,000 this score changes by at most {most} " in drawing.title
     assert len(drawing.table["shift"]) == 12
     assert results(drawing.formula) == pytest.approx([shifted.float64[0], shifted.float64[-1]], abs=1e-6)
     assert "s_{9,4}" in drawing.formula and "s_{100009,100004}" in drawing.formula
@@ -286,13 +287,13 @@ def test_no_change_is_said_to_be_none_in_the_shifts_tried():
     same = np.full(3, 1.5)
     drawing = rope_scores.shifts(ShiftedScores((0, 1, 10), same, same, same + [0, 0, 2e-7]), 9, 4, 14)
     assert "2 shifts" in drawing.title and "does not change" in drawing.title
-    assert "none in float32, none in float64, 2e-07 where" in drawing.more
+    assert "none in float32, none in float64, 2e−07 where" in drawing.more
 
 
 def test_values_draw_both_runs_and_say_how_much_each_changes():
     moved = ShiftedOutputs((0, 1, 10), np.array([0, 2e-7, 1e-7]), np.array([0, 0.5, 1.25]), 2.0)
     drawing = rope_scores.values(moved, 5, 14, HEAD)
-    assert re.findall(r"[\d.e-]*\d", drawing.title) == ["2", "2e-07", "1.2"]
+    assert re.findall(r"[\d.e−]*\d", drawing.title) == ["2", "2e−07", "1.2"]
     still, moving = (trace.y.tolist() for trace in drawing.figure.data)
     assert still == [2e-7, 1e-7] and moving == [0.5, 1.25]
 

@@ -127,3 +127,11 @@ def test_a_peak_of_fp16_is_said_where_bf16_is_chosen():
     note = figures.machines(several, Serving(LLAMA, CARDS["t4"], 8192), 1).more
     assert "fp16 for NVIDIA T4 and NVIDIA V100 SXM2 32 GB, whose" in note  # slowest first
     assert "fp16" not in figures.machines([CARDS["h100-sxm"]], Serving(LLAMA, CARDS["t4"], 8192), 1).more
+
+
+def test_one_accelerator_holds_and_several_hold():
+    for n, verb, not_here in ((1, "holds", "hold "), (4, "hold", "holds")):
+        machine = CARDS["h100-sxm"].times(n)
+        for tokens in (8192, 2**20):
+            title = figures.filling(Serving(LLAMA, machine, tokens)).title
+            assert f"{machine.name} {verb} " in title and not_here not in title, title

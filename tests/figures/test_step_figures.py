@@ -112,7 +112,7 @@ def test_the_running_maximum_is_drawn_over_the_whole_of_each_tile():
 
 def test_one_query_token_is_not_all_of_them():
     assert tiles_text(1, 0.0).startswith("the only query token: the output by tiles equals that of PyTorch's kernel")
-    assert tiles_text(29, 6.6e-7).startswith("all 29 query tokens: ") and "at most **6.6e-07**" in tiles_text(
+    assert tiles_text(29, 6.6e-7).startswith("all 29 query tokens: ") and "at most **6.6e−07**" in tiles_text(
         29, 6.6e-7
     )
 

@@ -151,7 +151,7 @@ def test_each_mla_is_named_by_its_widths():
     latent = comparison(SMALL)[-1]
     cache = figures.cache(comparison(SMALL), SMALL, None, 70)
     assert f"kv_lora_rank {latent.kv_lora_rank} and qk_rope_head_dim {latent.qk_rope_head_dim}" in cache.more
-    assert "what-if" in cache.note and "not the trained MLA checkpoint" in cache.note
+    assert "what-if" in cache.note and "not a trained checkpoint" in cache.note
     trained = models.config_of(Settings(model="mla"))
     own = figures.cache(comparison(trained), trained, None, 70)
     assert "kv_lora_rank 64 and qk_rope_head_dim 16, the model's own" in own.more and "what-if" not in own.note
