@@ -65,7 +65,7 @@ def test_only_what_was_counted_is_said_to_be_equal(precision):
     differing = compute_cost.differing(models, live, settings)
     said = figures.counted_text(len(models), *differing, precision, windowed=False)
     assert live.cache == tuple(counted_cache_bytes(m, 70, 2) for m in models)
-    assert "bf16" in said and ("formula" in said) == (precision != "bf16")
+    assert "bf16" in said and (f"{precision} bytes drawn" in said) == (precision != "bf16")
 
 
 def test_the_top_line_names_the_pasted_model_on_its_tab_alone():

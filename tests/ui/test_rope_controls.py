@@ -6,24 +6,26 @@ import pytest
 
 from attnviz.session.shared import OWN_THETA
 from tests.pages import ROPE, opened, sentences, titles
-from tests.reading import numbers_in, numbers_where
+from tests.reading import numbers_where
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
+
+TURNS = "Pair # repeats every # positions, pair # every #"
 
 
 def test_theta_slows_the_pairs_down():
     app = opened(ROPE)
-    assert numbers_in(titles(app))[:4] == [0, 6.28, 11, 29_164]  # pairs, and positions of a turn
+    assert numbers_where(TURNS, titles(app)) == [0, 6.28, 11, 29_164]  # pairs, and positions of a turn
     theta = app.select_slider(key="control-theta").set_value(10_000_000.0)
     slower = 2 * math.pi * 1e7 ** (11 / 12)
-    assert numbers_in(titles(theta.run()))[:4] == [0, 6.28, 11, pytest.approx(slower, rel=0.005)]
+    assert numbers_where(TURNS, titles(theta.run())) == [0, 6.28, 11, pytest.approx(slower, rel=0.005)]
     assert numbers_where("base is #; training used #", sentences(app)) == [10_000_000, 10_000]
     assert float(app.query_params["theta"]) == 1e7
     app.select_slider(key="control-theta").set_value(100.0).run()
-    assert numbers_in(titles(app))[:4] == [0, 6.28, 11, 428]
+    assert numbers_where(TURNS, titles(app)) == [0, 6.28, 11, 428]
     assert "10,000" in theta.options
     app.select_slider(key="control-theta").set_value(OWN_THETA).run()
-    assert numbers_in(titles(app))[3] == 29_164 and "theta" not in app.query_params
+    assert numbers_where(TURNS, titles(app))[3] == 29_164 and "theta" not in app.query_params
 
 
 def test_a_part_of_the_dimensions_can_turn():
@@ -47,4 +49,4 @@ def test_the_decoupled_key_opens_with_the_mla_checkpoint():
 def test_with_rope_off_the_page_says_so():
     app = opened(ROPE, rope="0")
     assert len(app.info) == 1 and "RoPE" in app.info[0].value
-    assert numbers_in(titles(app))[:2] == [0, 6.28]
+    assert numbers_where(TURNS, titles(app))[:2] == [0, 6.28]
