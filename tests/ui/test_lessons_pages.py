@@ -383,7 +383,7 @@ def test_a_step_on_a_drawing_that_not_every_model_has_is_presented_with_it_alone
     for lesson, number in found:
         app = opened_step(lesson, number)
         app.button(key="present").click().run()
-        assert shows(app, lesson.step(number).target) and link(app)["only"] == lesson.step(number).target
+        assert shows(app, lesson.step(number).target) and linked(app)["only"] == lesson.step(number).target
         assert not shows(app, "diagram") and not app.title
 
 
