@@ -110,15 +110,18 @@ class MoEConfig:
     router_bias: bool = False
     expert_bias: bool = False
     router_score_correction_bias: bool = False  # a buffer for load balancing, not a parameter
+    shared_d_ff: int | None = None  # of the shared experts together, if not n_shared_experts times d_ff_expert
+    shared_gate: bool = False  # one number per token scales the shared experts
 
     def __post_init__(self) -> None:
         for name in ("n_routed_experts", "experts_per_token", "d_ff_expert"):
             whole(f"moe.{name}", getattr(self, name))
         for name in ("n_shared_experts", "n_dense_layers"):
             whole(f"moe.{name}", getattr(self, name), low=0)
-        if self.dense_d_ff is not None:
-            whole("moe.dense_d_ff", self.dense_d_ff)
-        for name in ("router_bias", "expert_bias", "router_score_correction_bias"):
+        for name in ("dense_d_ff", "shared_d_ff"):
+            if getattr(self, name) is not None:
+                whole(f"moe.{name}", getattr(self, name))
+        for name in ("router_bias", "expert_bias", "router_score_correction_bias", "shared_gate"):
             switch(f"moe.{name}", getattr(self, name))
         if self.experts_per_token > self.n_routed_experts:
             raise ConfigError(
@@ -199,6 +202,8 @@ class ModelConfig:
     v_head_dim: int | Any = None
     # layers that the fields above do not describe, because they differ in more than the window and the experts
     mixed_layers: tuple[Layer, ...] = ()
+    other_parts: tuple[Mechanism, ...] = ()  # weights beside the layers, such as per-layer embeddings
+    norm_weights: bool = True  # false: the norms scale nothing
     # names
     id: str = ""
     name: str = ""
@@ -373,7 +378,7 @@ class ModelConfig:
             return Dense(moe.dense_d_ff or self.d_ff, gated, self.ffn_bias)
         return Experts(
             moe.n_routed_experts, moe.experts_per_token, moe.d_ff_expert, moe.n_shared_experts, gated,
-            moe.router_bias, moe.expert_bias,
+            moe.router_bias, moe.expert_bias, moe.shared_d_ff, moe.shared_gate,
         )  # fmt: skip
 
     @property

@@ -1,6 +1,8 @@
 """The KV cache in bytes: what each layer's mixer caches per token, times the tokens that it keeps.
 
-A layer with a sliding window keeps at most window + n_sinks tokens.
+A layer with a sliding window keeps at most window + n_sinks tokens. A recurrent layer keeps a state and the last inputs
+of its convolution instead: as many numbers after any number of tokens, whose precision is that of the state, as
+transformers keeps it (32 bits for most states, 16 for convolutions), and not that of the cache.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from attnviz.checks import number, whole
 from attnviz.config import ModelConfig
 from attnviz.cost.sums import caching, over_layers, product, with_factor
 from attnviz.equations import Expression, Value, function, total
-from attnviz.mechanisms import Mixer, Vectors, letter
+from attnviz.mechanisms import Mixer, State, Vectors, letter
 
 # The storage of quantised numbers is this project's assumption: int4 with a 16-bit scale per 32 numbers (as in
 # llama.cpp's q4_0; other formats share a scale over 64 or 128 numbers, or add a zero point), fp8 with one scale per
@@ -40,14 +42,40 @@ def cache(
     The other arguments are those of `kv_cache_bytes`, whose value this is before it is rounded up.
     """
     _check(n_tokens, batch_size, bits or 16, block_size)
-    S = letter("S", n_tokens)
-    cached = product(with_factor(model, [(n, m.keys(S), _per_token(m, bits, block_size)) for n, m in caching(model)]))
+    S, states = letter("S", n_tokens), _states(model, bits)
+    growing = [(n, m.kept(S), _per_token(m, bits, block_size)) for n, m in caching(model) if m.cached()]
+    if states or not growing:
+        cached = over_layers(model, [*states, *((n, per_token * kept) for n, kept, per_token in growing)])
+    else:
+        cached = product(with_factor(model, growing))
     return letter("B", batch_size) * cached if batch_size > 1 else cached
+
+
+def _states(model: ModelConfig, bits: float | None) -> list[tuple[int, Expression]]:
+    """Return the numbers or bytes of each mixer's state and convolution, with the number of layers."""
+    found = []
+    for n, mixer in caching(model):
+        sizes = [each.numbers if bits is None else each.numbers * _state_bytes(each) for each in mixer.state()]
+        if sizes:
+            found.append((n, total(sizes)))
+    return found
+
+
+def _state_bytes(state: State) -> Value:
+    """Return the bytes per number, with the letter of a state's own precision."""
+    return letter("bₛ" if state.bits == 32 else "bₜ", state.bits // 8)
+
+
+def state_bytes(model: ModelConfig, batch_size: int = 1) -> int:
+    """Return the bytes of the states and convolutions of all layers, which do not depend on the number of tokens."""
+    return batch_size * sum(
+        n * int(each.numbers.value) * each.bits // 8 for n, mixer in caching(model) for each in mixer.state()
+    )
 
 
 def cached_per_token(model: ModelConfig, bits: float | None = None) -> Expression:
     """Return the numbers or bytes that one token takes in all layers, without regard to windows."""
-    return over_layers(model, [(n, _per_token(mixer, bits, None)) for n, mixer in caching(model)])
+    return over_layers(model, [(n, _per_token(mixer, bits, None)) for n, mixer in caching(model) if mixer.cached()])
 
 
 def cached_in_layer(mixer: Mixer) -> Expression:
@@ -94,7 +122,7 @@ def kv_cache_bytes(
 def cache_parts(
     model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
 ) -> dict[str, Fraction]:
-    """Return the same bytes, not rounded, by part: keys and values, or MLA's latent and RoPE key."""
+    """Return the same bytes, not rounded, by part: keys and values, MLA's latent and RoPE key, states, convolutions."""
     _check(n_tokens, batch_size, bits, block_size)
     parts: dict[str, Fraction] = {}
     for n, mixer in caching(model):
@@ -105,6 +133,9 @@ def cache_parts(
             size = kept * vectors.number * (Fraction(bits) * width + SCALE_BITS * n_scales) / 8
             for part in vectors.parts:
                 parts[part] = parts.get(part, Fraction(0)) + size
+        for state in mixer.state():
+            size = Fraction(batch_size * n * int(state.numbers.value) * state.bits, 8)
+            parts[state.part] = parts.get(state.part, Fraction(0)) + size
     return parts
 
 
@@ -116,7 +147,7 @@ def bits_with_scales(precision: str) -> float:
 
 def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
     """Return the cached tokens, summed over the layers."""
-    return sum(n * _kept(mixer, n_tokens) for n, mixer in caching(model))
+    return sum(n * _kept(mixer, n_tokens) for n, mixer in caching(model) if mixer.cached())
 
 
 def expanded_cache_bytes(model: ModelConfig, n_tokens: int, bits: float = 16) -> int | None:
@@ -125,7 +156,7 @@ def expanded_cache_bytes(model: ModelConfig, n_tokens: int, bits: float = 16) ->
     None if a layer caches no latent.
     """
     _check(n_tokens, 1, bits, None)
-    expanded = [(n * _kept(mixer, n_tokens), mixer.expanded_numbers()) for n, mixer in caching(model)]
+    expanded = [(n * _kept(mixer, n_tokens), mixer.expanded_numbers()) for n, mixer in caching(model) if mixer.cached()]
     if any(numbers is None for _, numbers in expanded):
         return None
     return -(-sum(n * int(numbers.value) for n, numbers in expanded if numbers) * Fraction(bits) // 8)
@@ -133,7 +164,7 @@ def expanded_cache_bytes(model: ModelConfig, n_tokens: int, bits: float = 16) ->
 
 def _kept(mixer: Mixer, n_tokens: int) -> int:
     """Return the tokens that one layer keeps of n_tokens."""
-    return int(mixer.keys(letter("S", n_tokens)).value)
+    return int(mixer.kept(letter("S", n_tokens)).value)
 
 
 def _check(n_tokens: int, batch_size: int, bits: float, block_size: int | None) -> None:

@@ -14,7 +14,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost.accelerators import Accelerator, Pass
 from attnviz.cost.cached import kv_cache_bytes
 from attnviz.cost.sums import mixers, parts, product, width, with_factor
-from attnviz.cost.weights import count_parameters, multiplied_weights
+from attnviz.cost.weights import count_parameters, embeddings_beside, multiplied_weights
 from attnviz.equations import Expression
 from attnviz.mechanisms import letter
 
@@ -86,7 +86,7 @@ def attention_cost(model: ModelConfig, n_tokens: int) -> Expression:
     A mixer with an absorbed form decodes in it.
     """
     S = letter("S", n_tokens, "tokens, including the new one")
-    terms = [(n, mixer.keys(S), mixer.flops_per_pair(mixer.absorbed)) for n, mixer in mixers(model)]
+    terms = [(n, *work) for n, mixer in mixers(model) for work in mixer.decoding(S)]
     return product(reversed(with_factor(model, terms)))  # 4 · H · D first
 
 
@@ -97,7 +97,7 @@ def uncached_cost(model: ModelConfig, n_tokens: int) -> Expression:
     """
     T = letter("T", n_tokens, "tokens computed")
     weights = 2 * letter("Nₘ", multiplied_weights(model), scientific=True)
-    terms = [(n, T * T, mixer.flops_per_pair()) for n, mixer in mixers(model)]
+    terms = [(n, *work) for n, mixer in mixers(model) for work in mixer.without_cache(T)]
     return T * weights + product(reversed(with_factor(model, terms)))
 
 
@@ -112,7 +112,7 @@ def weight_bytes_read(model: ModelConfig, batch_size: int, weight_bits: float = 
     All but the embedding (only a few of its rows are read) and the experts expected to be unused.
     """
     count, C = count_parameters(model), width(model)
-    looked_up = count.parts.get("position embeddings", 0)
+    looked_up = count.parts.get("position embeddings", 0) + embeddings_beside(model)
     looked_up += 0 if model.tie_embeddings else count.parts["token embeddings"]
     unread = sum(n * part.unread(C, batch_size) for n, part in parts(model))
     read = count.total - looked_up - round(unread)

@@ -3,10 +3,13 @@ configuration classes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from attnviz.cost import hf_dense, hf_gemma, hf_hybrids, hf_latent, hf_mixtures
 from attnviz.cost import hf_older_readers as older
 from attnviz.cost import hf_readers as read
 from attnviz.cost.hf_fields import Fields
@@ -18,6 +21,7 @@ class Architecture:
 
     read: Callable[[Fields], dict[str, Any]]
     defaults: dict[str, Any]
+    aliases: dict[str, str] = field(default_factory=dict)  # other name -> name
 
 
 def _defaults(
@@ -147,10 +151,43 @@ ARCHITECTURES = {
         "new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False,
         "max_position_embeddings": 2048, "tie_word_embeddings": True}),
 }  # fmt: skip
+LAYERED: dict[str, Callable[[Fields], dict[str, Any]]] = {  # described layer by layer; defaults: hf_defaults.json
+    "afmoe": hf_mixtures.afmoe, "apertus": hf_dense.apertus, "arcee": hf_dense.arcee,
+    "aria_text": hf_mixtures.aria_text, "axk1": hf_latent.axk1, "bailing_hybrid": hf_hybrids.bailing_hybrid,
+    "bamba": hf_hybrids.bamba, "beam": hf_mixtures.beam, "biogpt": hf_dense.biogpt, "bitnet": hf_dense.bitnet,
+    "codegen": hf_dense.codegen, "cohere2_moe": hf_mixtures.cohere2_moe, "ctrl": hf_dense.ctrl, "cwm": hf_dense.cwm,
+    "deepseek_v32": hf_latent.deepseek_v32, "diffllama": hf_dense.diffllama, "doge": hf_dense.doge,
+    "exaone4": hf_dense.exaone4, "exaone_moe": hf_mixtures.exaone_moe, "falcon_h1": hf_hybrids.falcon_h1,
+    "falcon_mamba": hf_hybrids.mamba, "flex_olmo": hf_mixtures.flex_olmo, "flint": hf_mixtures.flint,
+    "gemma3n_text": hf_gemma.gemma3n, "gemma4_text": hf_gemma.gemma4, "gemma4_unified_text": hf_gemma.gemma4_unified,
+    "glm4_moe_lite": hf_latent.glm4_moe_lite, "glm_moe_dsa": hf_latent.glm_moe_dsa, "gpt_neo": hf_dense.gpt_neo,
+    "helium": hf_dense.helium, "internlm3": hf_dense.internlm3,
+    "iquestcoder": hf_dense.iquestcoder, "ministral3": hf_dense.ministral3,
+    "gpt_neox_japanese": hf_dense.gpt_neox_japanese, "granite_swa": hf_dense.granite_swa,
+    "granitemoe_swa": hf_mixtures.granite_moe_swa, "granitemoehybrid": hf_hybrids.granite_hybrid,
+    "granitemoeshared": hf_mixtures.granite_moe_shared, "hunyuan_v1_dense": hf_dense.hunyuan,
+    "hunyuan_v1_moe": hf_mixtures.hunyuan_moe, "hy_v3": hf_mixtures.hy_v3, "hyperclovax": hf_dense.hyperclovax,
+    "jais2": hf_dense.jais2, "jamba": hf_hybrids.jamba, "kimi_linear": hf_hybrids.kimi_linear,
+    "kolibri1": hf_mixtures.kolibri1, "laguna": hf_mixtures.laguna, "lfm2": hf_hybrids.lfm2,
+    "lfm2_moe": hf_hybrids.lfm2_moe, "lfm3": hf_hybrids.lfm3, "llama4_text": hf_mixtures.llama4,
+    "longcat_flash": hf_latent.longcat_flash, "mamba": hf_hybrids.mamba, "mamba2": hf_hybrids.mamba2,
+    "mellum": hf_mixtures.mellum, "mimo_v2_flash": hf_mixtures.mimo_v2_flash, "minimax": hf_hybrids.minimax,
+    "minimax_m3_vl_text": hf_mixtures.minimax_m3, "nanochat": hf_dense.nanochat, "nemotron": hf_dense.nemotron,
+    "nemotron_h": hf_hybrids.nemotron_h, "olmo": hf_dense.olmo, "olmo_hybrid": hf_hybrids.olmo_hybrid,
+    "persimmon": hf_dense.persimmon, "qwen3_5_moe_text": hf_hybrids.qwen3_5_moe, "qwen3_5_text": hf_hybrids.qwen3_5,
+    "qwen3_next": hf_hybrids.qwen3_next, "rwkv": hf_hybrids.rwkv, "solar_open": hf_mixtures.solar_open,
+    "vaultgemma": hf_dense.vaultgemma, "xglm": hf_dense.xglm, "youtu": hf_latent.youtu, "zamba": hf_hybrids.zamba,
+}  # fmt: skip
+_TABLE = Path(__file__).with_name("hf_defaults.json")
+_DEFAULTS = json.loads(_TABLE.read_text(encoding="utf-8")) if _TABLE.exists() else {}
+ARCHITECTURES |= {name: Architecture(reader, **_DEFAULTS.get(name, {"defaults": {}})) for name, reader in LAYERED.items()}
 ALIASES = {  # other model types with the same decoder
     "kimi_k2": "deepseek_v3", "gemma3": "gemma3_text", "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2",
     "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
-    "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
+    "mistral3": "mistral", "llava": "llama", "llava_next": "llama", "llama4": "llama4_text",
+    "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "gemma4_unified": "gemma4_unified_text",
+    "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text", "fuyu": "persimmon", "aria": "aria_text",
+    "gpt-sw3": "gpt2",
 }  # fmt: skip
 TIED_BY_EITHER = ("llava", "qwen2_vl", "qwen2_5_vl")  # older files of these name tied embeddings in text_config alone
 CLASSES = {  # class name in `architectures`, used if no model_type is given

@@ -61,7 +61,7 @@ def read_hf_config(config: dict) -> Description:
         decoder = decoder | {"tie_word_embeddings": _ties(config, decoder)}
     name = _architecture(decoder) or _architecture(config)
     architecture = _lookup(name, decoder)
-    fields = Fields(decoder, architecture.defaults)
+    fields = Fields(decoder, architecture.defaults, architecture.aliases)
     model = architecture.read(fields)
     model |= read_head(name, fields, config)
     uncounted = {name: what for name, what in OTHER_PARTS.items() if config.get(name) or decoder.get(name)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from attnviz.checks import LARGEST, ConfigError, shown, switch, whole
@@ -20,21 +21,30 @@ BOUNDS = {  # field of config.json -> this project's field, whose bounds apply
 class Fields:
     """The fields of a config.json, with a record of those used and those assumed."""
 
-    def __init__(self, config: dict, defaults: dict[str, Any]) -> None:
+    def __init__(self, config: dict, defaults: dict[str, Any], aliases: Mapping[str, str] | None = None) -> None:
+        """aliases: other name -> name; as in transformers, a value under the other name wins."""
         self.config, self.defaults = config, defaults
+        self.aliases: dict[str, list[str]] = {}
+        for alias, name in (aliases or {}).items():
+            self.aliases.setdefault(name, []).append(alias)
         self.used, self.assumed = dict[str, object](), dict[str, object]()
         self.uncounted: dict[str, str] = {}
 
     def value(self, *names: str) -> Any:
         """Return the value of the first given of these names (of one field, renamed over time), else the default."""
-        for name in names:
-            if name in self.config:
-                self.used[name] = self.config[name]
-                return self.config[name]
+        if (name := self._given(names)) is not None:
+            self.used[name] = self.config[name]
+            return self.config[name]
         if names[0] not in self.defaults:
             raise ConfigError(f"{names[0]} must be given in this config.json: its architecture has no default for it")
         self.assumed[names[0]] = self.defaults[names[0]]
         return self.defaults[names[0]]
+
+    def optional(self, *names: str) -> Any:
+        """Return the value like `value`, None if it is neither given nor a default."""
+        if self._given(names) is None and names[0] not in self.defaults:
+            return None
+        return self.value(*names)
 
     def size(self, *names: str) -> int:
         """Return a whole number of at least 1."""
@@ -45,7 +55,7 @@ class Fields:
     def size_or(self, otherwise: int | None, *names: str) -> int | Any:
         """Return a whole number; `otherwise` if it is null, or neither given nor a default."""
         name = self._name(names)
-        n = self.value(*names) if name in self.config or name in self.defaults else None
+        n = self.optional(*names)
         if n is not None:
             whole_field(name, n)
         elif otherwise is not None or name not in self.config:
@@ -62,12 +72,18 @@ class Fields:
 
     def must_be(self, allowed: object, name: str) -> None:
         """Refuse a value that this project has no formula for."""
-        if self.config.get(name, allowed) not in (allowed, None):
-            raise ConfigError(f"{name} must be {allowed} for this architecture to be counted, not "
-                              f"{shown(self.config[name])}")  # fmt: skip
+        spelt = self._name((name,))
+        if self.config.get(spelt, allowed) not in (allowed, None):
+            raise ConfigError(f"{spelt} must be {allowed} for this architecture to be counted, not "
+                              f"{shown(self.config[spelt])}")  # fmt: skip
 
     def _name(self, names: tuple[str, ...]) -> str:
-        return next((name for name in names if name in self.config), names[0])
+        return self._given(names) or names[0]
+
+    def _given(self, names: tuple[str, ...]) -> str | None:
+        """Return the name under which the file gives a field; None if it does not."""
+        spelt = (each for name in names for each in (*self.aliases.get(name, ()), name))
+        return next((name for name in spelt if name in self.config), None)
 
 
 def whole_field(name: str, value: object) -> None:

@@ -172,13 +172,8 @@ def qwen2_moe(f: Fields) -> dict[str, Any]:
     f.must_be(True, "qkv_bias")
     sizes = _usual(f) | {"qkv_bias": True}
     sizes |= _qwen_window(f, sizes["n_layers"], lambda i, first: i >= first or _alternating(i))
-    shared, width = f.size("shared_expert_intermediate_size"), f.size("moe_intermediate_size")
-    if shared % width:
-        raise ConfigError(f"shared_expert_intermediate_size must be a multiple of moe_intermediate_size = {width:,} "
-                          f"to be counted, not {shared:,}")  # fmt: skip
-    moe = _some_experts(f, sizes["n_layers"], width, n_shared_experts=shared // width)
-    n_gates = (sizes["n_layers"] - moe.n_dense_layers) * sizes["d_model"]
-    f.uncounted["shared_expert_gate"] = f"the gates of the shared experts, {n_gates:,} parameters"
+    shared = f.size("shared_expert_intermediate_size")
+    moe = _some_experts(f, sizes["n_layers"], sizes["d_ff"], shared_d_ff=shared, shared_gate=True)
     return sizes | {"moe": moe}
 
 

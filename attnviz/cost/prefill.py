@@ -81,5 +81,5 @@ def prefill_weights(model: ModelConfig, n_tokens: int) -> Expression:
 def prefill_attention(model: ModelConfig, n_tokens: int) -> Expression:
     """Return the FLOPs of a prompt's scores and weighted sums, as an expression; no mixer is absorbed."""
     S = letter("S", n_tokens, "tokens of the prompt")
-    terms = [(n, mixer.pairs(S), mixer.flops_per_pair()) for n, mixer in mixers(model)]
+    terms = [(n, *work) for n, mixer in mixers(model) for work in mixer.prompt(S)]
     return product(reversed(with_factor(model, terms)))

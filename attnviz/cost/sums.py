@@ -18,12 +18,14 @@ def width(model: ModelConfig) -> Value:
 
 def executed(model: ModelConfig) -> Iterator[tuple[int, Mechanism]]:
     """Iterate over the mechanisms that a token passes, each with the number of layers that run it."""
-    return ((n, part) for n, layer in model.layer_counts for part in layer.parts)
+    yield from ((n, part) for n, layer in model.layer_counts for part in layer.parts)
+    yield from ((1, part) for part in model.other_parts)
 
 
 def parts(model: ModelConfig) -> Iterator[tuple[int, Mechanism]]:
     """Iterate over the mechanisms with weights of their own, each with the number of layers that have it."""
-    return ((n, part) for n, layer in model.layer_counts if layer.shares_weights_of is None for part in layer.parts)
+    yield from ((n, part) for n, layer in model.layer_counts if layer.shares_weights_of is None for part in layer.parts)
+    yield from ((1, part) for part in model.other_parts)
 
 
 def mixers(model: ModelConfig) -> Iterator[tuple[int, Mixer]]:
@@ -36,10 +38,13 @@ def caching(model: ModelConfig) -> Iterator[tuple[int, Mixer]]:
     return ((n, mixer) for n, layer in model.layer_counts if layer.shares_cache_of is None for mixer in layer.mixers)
 
 
-def over_layers(model: ModelConfig, counted: Iterable[tuple[int, Expression]]) -> Expression:
+def over_layers(
+    model: ModelConfig, counted: Iterable[tuple[int, Expression]], *, beside: Iterable[Value] = ()
+) -> Expression:
     """Return n₁ · e₁ + n₂ · e₂ + …, and L · e where all layers agree.
 
-    A letter with different values in two layers gets a prime in the second, so that a legend stays right.
+    A letter with different values in two layers gets a prime in the second, so that a legend stays right. beside: values
+    with a letter in the same equation, outside this sum.
     """
     merged: dict[Expression, int] = {}
     for n, expression in counted:
@@ -47,7 +52,7 @@ def over_layers(model: ModelConfig, counted: Iterable[tuple[int, Expression]]) -
     if list(merged.values()) == [model.n_layers]:
         (expression,) = merged
         return letter("L", model.n_layers) * expression
-    return total([n * expression for expression, n in _distinguished(merged).items()]) if merged else Value(0)
+    return total([n * each if n > 1 else each for each, n in _distinguished(merged, beside)]) if merged else Value(0)
 
 
 def with_factor(model: ModelConfig, counted: Iterable[tuple[int, Expression, Expression]]) -> tuple[Expression, ...]:
@@ -66,9 +71,9 @@ def product(factors: Iterable[Expression]) -> Expression:
     return reduce(mul, factors)
 
 
-def _distinguished(terms: dict[Expression, int]) -> dict[Expression, int]:
+def _distinguished(terms: dict[Expression, int], beside: Iterable[Value]) -> list[tuple[Expression, int]]:
     """Rename the letters that stand for another number in an earlier term."""
-    values: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {value.symbol: [value.number] for value in beside}
 
     def rename(value: Value) -> Value:
         if not value.symbol:
@@ -78,4 +83,4 @@ def _distinguished(terms: dict[Expression, int]) -> dict[Expression, int]:
             known.append(value.number)
         return value.primed(known.index(value.number))
 
-    return {replaced(expression, rename): n for expression, n in terms.items()}
+    return [(replaced(expression, rename), n) for expression, n in terms.items()]

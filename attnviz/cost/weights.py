@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from attnviz.config import ModelConfig
 from attnviz.cost.sums import executed, over_layers, parts, width
-from attnviz.equations import Expression, Labelled, tex_text, total
+from attnviz.equations import Expression, Labelled, Value, tex_text, total
 from attnviz.mechanisms import Experts, letter
 
 
@@ -42,8 +42,11 @@ class ParameterCount:
 def parameters(model: ModelConfig) -> Expression:
     """Return the parameters of a model as one expression: embeddings, layers, norms, output layer."""
     C = width(model)
-    layers = [(n, total(list(part.parameters(C).values()))) for n, part in parts(model)]
-    return total([*embeddings(model).values(), over_layers(model, layers), _norms(model), *_output_layer(model)])
+    found = [(n, list(part.parameters(C).values())) for n, part in parts(model)]
+    beside = (C, letter("U", model.vocab_size))
+    layers = over_layers(model, [(n, total(several)) for n, several in found if several], beside=beside)
+    norms = [_norms(model)] if model.norm_weights else []
+    return total([*embeddings(model).values(), layers, *norms, *_output_layer(model)])
 
 
 def attention_parameters(model: ModelConfig) -> Expression:
@@ -127,11 +130,18 @@ def _unread_embeddings(c: ModelConfig) -> int:
     """Count the parameters of the rows of token and position embeddings that one token does not read."""
     tokens = 0 if c.tie_embeddings else c.vocab_size - 1
     positions = max((c.learned_position_rows or 0) - 1, 0)
-    return (tokens + positions) * c.d_model
+    return (tokens + positions) * c.d_model + embeddings_beside(c)
+
+
+def embeddings_beside(model: ModelConfig) -> int:
+    """Return the parameters of the embeddings beside that of the tokens and positions, of which a token reads a row."""
+    return sum(n * _int(found) for n, part in parts(model) if (found := part.looked_up()) is not None)
 
 
 def _norms(model: ModelConfig) -> Expression:
     """Count each layer's norms, the final norm, and the norm after the embedding if there is one."""
+    if not model.norm_weights:
+        return Value(0)
     n_norms = sum(n * layer.n_norms for n, layer in model.layer_counts) + 1 + model.embedding_norm
     return n_norms * (2 if model.norm_bias else 1) * width(model)
 

@@ -1,29 +1,51 @@
 """The mechanisms, one file each: fields, names, parameters, cache and work, each as an expression.
 
-grouped.py (MHA, GQA, MQA), latent.py (MLA), feedforward.py (dense, experts). layer.py puts them together, letters.py
-names their sizes. Standard library only. Everything outside asks a mechanism and compares no names.
+grouped.py (MHA, GQA, MQA), latent.py (MLA), feedforward.py (dense, experts); with costs only, and no module of ours:
+sparse.py (an indexer's top-k keys), recurrent.py and delta.py, mamba.py, lightning.py, convolution.py, rwkv.py (a state
+instead of a cache), others.py. layer.py puts them together, letters.py names their sizes. Standard library only. Everything outside asks a mechanism and compares no names.
 """
 
+from attnviz.mechanisms.convolution import ShortConvolution
+from attnviz.mechanisms.delta import GatedDelta
 from attnviz.mechanisms.feedforward import GATED, Dense, Experts
 from attnviz.mechanisms.grouped import QK_NORMS, Grouped
 from attnviz.mechanisms.latent import Latent
 from attnviz.mechanisms.layer import Layer
 from attnviz.mechanisms.letters import LETTERS, letter
-from attnviz.mechanisms.mechanism import Mechanism, Mixer, Vectors, Windowed, combined
+from attnviz.mechanisms.lightning import Lightning
+from attnviz.mechanisms.mamba import Mamba, Mamba2
+from attnviz.mechanisms.mechanism import Mechanism, Mixer, State, Vectors, Windowed, combined
+from attnviz.mechanisms.others import Again, Other, per_layer_embeddings
+from attnviz.mechanisms.recurrent import Recurrent
+from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
+from attnviz.mechanisms.sparse import IndexedLatent
 
 __all__ = [
     "GATED",
     "LETTERS",
     "QK_NORMS",
+    "Again",
+    "ChannelMix",
     "Dense",
     "Experts",
+    "GatedDelta",
     "Grouped",
+    "IndexedLatent",
     "Latent",
     "Layer",
+    "Lightning",
+    "Mamba",
+    "Mamba2",
     "Mechanism",
     "Mixer",
+    "Other",
+    "Recurrent",
+    "ShortConvolution",
+    "State",
+    "TimeMix",
     "Vectors",
     "Windowed",
     "combined",
     "letter",
+    "per_layer_embeddings",
 ]

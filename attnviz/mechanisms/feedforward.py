@@ -36,7 +36,12 @@ class Dense(Mechanism):
 
 @dataclass(frozen=True)
 class Experts(Mechanism):
-    """A router that sends each token to `per_token` of `n_routed` experts; `n_shared` experts see all tokens."""
+    """A router that sends each token to `per_token` of `n_routed` experts; `n_shared` experts see all tokens.
+
+    shared_d_ff: width of the shared experts together, if it is not n_shared times that of the others. shared_gate: one
+    number per token scales them. n_idle: choices of the router without an expert behind. latent: width that the experts
+    read and write instead of d_model, with a projection before and after.
+    """
 
     n_routed: int
     per_token: int
@@ -45,6 +50,10 @@ class Experts(Mechanism):
     gated: bool = True
     router_bias: bool = False
     expert_bias: bool = False
+    shared_d_ff: int | None = None
+    shared_gate: bool = False
+    n_idle: int = 0
+    latent: int | None = None
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         return self._matrices(C, letter("E", self.n_routed))
@@ -53,24 +62,36 @@ class Experts(Mechanism):
         return self._matrices(C, letter("Eₖ", self.per_token))
 
     def _matrices(self, C: Expression, experts: Value) -> dict[str, Expression]:
-        one = self._expert(C)
-        shared = {"shared experts": letter("Eₛ", self.n_shared) * one} if self.n_shared else {}
-        return {"router": C * letter("E", self.n_routed), **shared, "experts": experts * one}
+        one, E = self._expert(C), letter("E", self.n_routed)
+        found = {"router": C * (E + self.n_idle) if self.n_idle else C * E}
+        if self.shared_d_ff:
+            found["shared experts"] = _weights(C, letter("Fₛ", self.shared_d_ff), self.gated)
+        elif self.n_shared:
+            found["shared experts"] = letter("Eₛ", self.n_shared) * _weights(C, self._width(), self.gated)
+        if self.shared_gate:
+            found["shared expert gate"] = C
+        if self.latent is not None:
+            found["experts' latent"] = 2 * C * letter("R", self.latent, "width that the experts read and write")
+        return found | {"experts": experts * one}
 
     def added(self, C: Expression) -> dict[str, Expression]:
         E = letter("E", self.n_routed)
         found: dict[str, Expression] = {}
         if self.router_bias:
-            found["router"] = E
+            found["router"] = E + self.n_idle if self.n_idle else E
         if self.expert_bias:
-            one = _biases(C, letter("F", self.d_ff, "d_ff of an expert"), self.gated)
+            one = _biases(C, self._width(), self.gated)
             if self.n_shared:
                 found["shared experts"] = letter("Eₛ", self.n_shared) * one
             found["experts"] = E * one
         return found
 
+    def _width(self) -> Value:
+        return letter("F", self.d_ff, "d_ff of an expert")
+
     def _expert(self, C: Expression) -> Expression:
-        return _weights(C, letter("F", self.d_ff, "d_ff of an expert"), self.gated)
+        read = C if self.latent is None else letter("R", self.latent, "width that the experts read and write")
+        return _weights(read, self._width(), self.gated)
 
     def expert_parameters(self, C: Expression) -> int:
         """Return the parameters of one expert."""

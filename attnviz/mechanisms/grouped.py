@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attnviz.equations import Expression
+from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
 from attnviz.mechanisms.mechanism import Vectors, Windowed
 from attnviz.phrases import count
@@ -18,7 +18,11 @@ QK_NORMS = ("head", "width")  # a norm of size head_dim for each head, or one ov
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped(Windowed):
-    """MHA, GQA or MQA, which differ only in the number of KV heads."""
+    """MHA, GQA or MQA, which differ only in the number of KV heads.
+
+    gate: of the output, "width" one for each of its numbers, "head" one per head. values_are_keys: a projection for
+    both. reads_cache: it reads the keys and values of another layer, so that it has no weights for them.
+    """
 
     n_kv_heads: int
     head_dim: int
@@ -26,6 +30,11 @@ class Grouped(Windowed):
     o_bias: bool = False
     qk_norm: str | None = None
     sink_logits: bool = False  # one learned sink logit per query head
+    v_head_dim: int | None = None  # None: that of keys
+    gate: str | None = None
+    gate_bias: bool = False
+    values_are_keys: bool = False
+    reads_cache: bool = False
 
     shares_kv_heads: ClassVar[bool] = True
     absorbed: ClassVar[bool] = False
@@ -45,7 +54,12 @@ class Grouped(Windowed):
 
     @property
     def value_dim(self) -> int:
-        return self.head_dim
+        return self.v_head_dim or self.head_dim
+
+    def _letters(self) -> tuple[Expression, Expression, Value, Value]:
+        D = letter("D", self.head_dim)
+        V = D if self.v_head_dim is None else letter("V", self.v_head_dim)
+        return letter("H", self.n_heads), letter("K", self.n_kv_heads), D, V
 
     def summary(self) -> str:
         readers = f"{self.n_heads} query heads read" if self.n_heads > 1 else "1 query head reads"
@@ -87,13 +101,18 @@ class Grouped(Windowed):
         return {"D": self.head_dim, "H·D": self.n_heads * self.head_dim, "K·D": self.n_kv_heads * self.head_dim}
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
-        H, K, D = letter("H", self.n_heads), letter("K", self.n_kv_heads), letter("D", self.head_dim)
-        return {"q": C * H * D, "k": C * K * D, "v": C * K * D, "o": C * H * D}
+        H, K, D, V = self._letters()
+        keys = {} if self.reads_cache else {"k": C * K * D}
+        values = {} if self.reads_cache or self.values_are_keys else {"v": C * K * V}
+        gates = {"width": {"output gate": C * H * V}, "head": {"output gate": C * H}}
+        return {"q": C * H * D, **keys, **values, "o": C * H * V, **gates.get(self.gate or "", {})}
 
     def added(self, C: Expression) -> dict[str, Expression]:
-        H, K, D = letter("H", self.n_heads), letter("K", self.n_kv_heads), letter("D", self.head_dim)
-        biases = {"q": H * D, "k": K * D, "v": K * D} if self.qkv_bias else {}
-        norms = {"head": 2 * D, "width": (H + K) * D}
+        H, K, D, V = self._letters()
+        biases = {"q": H * D} | ({} if self.reads_cache else {"k": K * D, "v": K * V}) if self.qkv_bias else {}
+        if self.gate_bias:
+            biases |= {"output gate": H * V if self.gate == "width" else H}
+        norms = {"head": D if self.reads_cache else 2 * D, "width": H * D if self.reads_cache else (H + K) * D}
         return {
             **biases,
             **({"o": C} if self.o_bias else {}),
@@ -102,7 +121,10 @@ class Grouped(Windowed):
         }
 
     def cached(self) -> tuple[Vectors, ...]:
-        return (Vectors(("k", "v"), letter("D", self.head_dim), letter("K", self.n_kv_heads)),)
+        _, _, D, V = self._letters()
+        if self.v_head_dim is None:
+            return (Vectors(("k", "v"), D, letter("K", self.n_kv_heads)),)
+        return Vectors(("k",), D, letter("K", self.n_kv_heads)), Vectors(("v",), V, letter("K", self.n_kv_heads))
 
     def bands(self) -> str:
         return (
@@ -116,4 +138,5 @@ class Grouped(Windowed):
         return "Query heads that share a key still compute a score each, so fewer KV heads do not lower these FLOPs."
 
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
-        return 4 * letter("H", self.n_heads) * letter("D", self.head_dim)
+        H, _, D, V = self._letters()
+        return 4 * H * D if self.v_head_dim is None else 2 * H * (D + V)

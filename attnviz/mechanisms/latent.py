@@ -19,7 +19,11 @@ from attnviz.phrases import count
 
 @dataclass(frozen=True, kw_only=True)
 class Latent(Windowed):
-    """MLA. q_lora_rank: rank of compressed queries, None if they are not compressed."""
+    """MLA. q_lora_rank: rank of compressed queries, None if they are not compressed.
+
+    bias: of what makes the latents, and of the output. gate: of the output, one number per head ("head") or for each of
+    its numbers ("width").
+    """
 
     kv_lora_rank: int
     qk_nope_head_dim: int
@@ -27,6 +31,8 @@ class Latent(Windowed):
     v_head_dim: int
     q_lora_rank: int | None = None
     sink_logits: bool = False
+    bias: bool = False
+    gate: str | None = None
 
     shares_kv_heads: ClassVar[bool] = False
     absorbed: ClassVar[bool] = True
@@ -96,13 +102,17 @@ class Latent(Windowed):
         if self.q_lora_rank is not None:
             Q = letter("Q", self.q_lora_rank)
             queries = {"q down": C * Q, "q up": Q * H * (N + P)}
-        return {**queries, "kv down": C * (R + P), "kv up": R * H * (N + V), "o": H * V * C}
+        gates = {"width": {"output gate": C * H * V}, "head": {"output gate": C * H}}.get(self.gate or "", {})
+        return {**queries, "kv down": C * (R + P), "kv up": R * H * (N + V), "o": H * V * C, **gates}
 
     def added(self, C: Expression) -> dict[str, Expression]:
-        norms: Expression = letter("R", self.kv_lora_rank)
+        R, P = letter("R", self.kv_lora_rank), letter("P", self.qk_rope_head_dim)
+        norms: Expression = R
+        biases: dict[str, Expression] = {"kv down": R + P, "o": C}
         if self.q_lora_rank is not None:
-            norms = norms + letter("Q", self.q_lora_rank)
-        return {"latent norms": norms, **({"sinks": letter("H", self.n_heads)} if self.sink_logits else {})}
+            Q = letter("Q", self.q_lora_rank)
+            norms, biases = norms + Q, biases | {"q down": Q}
+        return {"latent norms": norms, **(biases if self.bias else {}), **({"sinks": letter("H", self.n_heads)} if self.sink_logits else {})}
 
     def cached(self) -> tuple[Vectors, ...]:
         return (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from attnviz.mechanisms.feedforward import Dense, Experts
 from attnviz.mechanisms.mechanism import Mechanism, Mixer
+from attnviz.mechanisms.others import Again
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,14 @@ class Layer:
     shares_weights_of: int | None = None
 
     @property
+    def running(self) -> tuple[Mechanism, ...]:
+        """The parts themselves, also of those with an earlier part's weights."""
+        return tuple(part.part if isinstance(part, Again) else part for part in self.parts)
+
+    @property
     def mixers(self) -> tuple[Mixer, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Mixer))
+        return tuple(part for part in self.running if isinstance(part, Mixer))
 
     @property
     def feed_forwards(self) -> tuple[Dense | Experts, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Dense | Experts))
+        return tuple(part for part in self.running if isinstance(part, Dense | Experts))

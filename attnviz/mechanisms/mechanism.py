@@ -38,6 +38,10 @@ class Mechanism:
         """Return the expected parameters that a step with `n_tokens` tokens leaves unread: those of unused experts."""
         return 0.0
 
+    def looked_up(self) -> Expression | None:
+        """Return the parameters of an embedding, of which a token reads one row; None if it has none."""
+        return None
+
 
 @dataclass(frozen=True)
 class Vectors:
@@ -56,6 +60,18 @@ class Vectors:
     def copies(self) -> Expression | None:
         """Number of all vectors as an expression; None if there is one."""
         return self.count if len(self.parts) == 1 else len(self.parts) * (self.count or Value(1))
+
+
+@dataclass(frozen=True)
+class State:
+    """Numbers of a fixed size that a mixer keeps per sequence, whatever its length.
+
+    bits: per number, as transformers keeps them; a cache's precision does not change them.
+    """
+
+    part: str  # "state", "convolution"
+    numbers: Expression
+    bits: int = 16
 
 
 class Mixer(Mechanism):
@@ -133,6 +149,10 @@ class Mixer(Mechanism):
         """Return what is cached per token."""
         raise NotImplementedError
 
+    def state(self) -> tuple[State, ...]:
+        """Return what is kept per sequence, whatever its length: nothing unless it is recurrent or convolves."""
+        return ()
+
     def bands(self) -> str:
         """Describe the bands of a layer in a drawing of its cache, in which each column is a token."""
         raise NotImplementedError
@@ -146,8 +166,12 @@ class Mixer(Mechanism):
         raise NotImplementedError
 
     def keys(self, S: Value) -> Expression:
-        """Return the keys that the last of S tokens attends to, which are also the tokens cached."""
+        """Return the keys that the last of S tokens attends to."""
         raise NotImplementedError
+
+    def kept(self, S: Value) -> Expression:
+        """Return the tokens cached after S tokens: those that the last one attends to, unless it chooses among them."""
+        return self.keys(S)
 
     def pairs(self, S: Value) -> Expression:
         """Return the query–key pairs of a prompt of S tokens under the causal mask."""
@@ -157,6 +181,21 @@ class Mixer(Mechanism):
         """Return the FLOPs of one query–key pair in all heads: its score and its share of the weighted sum."""
         raise NotImplementedError
 
+    def decoding(self, S: Value) -> tuple[tuple[Expression, Expression], ...]:
+        """Return the work of mixing one new token into S, besides products with weights: amounts and FLOPs of each.
+
+        In its absorbed form, if it has one.
+        """
+        return ((self.keys(S), self.flops_per_pair(self.absorbed)),)
+
+    def prompt(self, S: Value) -> tuple[tuple[Expression, Expression], ...]:
+        """Return the same for a prompt of S tokens, not absorbed."""
+        return ((self.pairs(S), self.flops_per_pair()),)
+
+    def without_cache(self, T: Value) -> tuple[tuple[Expression, Expression], ...]:
+        """Return the same for T tokens computed at once, masked scores included."""
+        return ((T * T, self.flops_per_pair()),)
+
     def expanded_numbers(self) -> Expression | None:
         """Return the numbers per token if what an absorbed form caches were expanded; None without such a form."""
         return None
@@ -164,11 +203,15 @@ class Mixer(Mechanism):
 
 @dataclass(frozen=True)
 class Windowed(Mixer):
-    """A mixer over all earlier tokens, or over the last `window`, the query's own included, and the first `n_sinks`."""
+    """A mixer over all earlier tokens, or over the last `window`, the query's own included, and the first `n_sinks`.
+
+    chunked: over the tokens of its own chunk of `window` tokens, up to itself, instead of the last ones.
+    """
 
     n_heads: int
     window: int | None = None
     n_sinks: int = 0
+    chunked: bool = False
 
     @property
     def most_cached(self) -> int | None:
@@ -176,6 +219,12 @@ class Windowed(Mixer):
         return None if self.window is None else self.window + self.n_sinks
 
     def keys(self, S: Value) -> Expression:
+        if self.window is None or not self.chunked:
+            return self.kept(S)
+        W = letter("W", self.window, "tokens of a chunk")
+        return S - W * function("floor", (S - 1) / W)
+
+    def kept(self, S: Value) -> Expression:
         if self.window is None:
             return S
         nearest: Expression = letter("W", self.window)
@@ -184,6 +233,11 @@ class Windowed(Mixer):
     def pairs(self, S: Value) -> Expression:
         if self.most_cached is None or self.most_cached >= S.number:
             return S * (S + 1) / 2
+        if self.chunked:
+            W = letter("W", self.window or 0, "tokens of a chunk")
+            full = function("floor", S / W)
+            rest = S - W * full
+            return full * W * (W + 1) / 2 + rest * (rest + 1) / 2
         nearest = self.keys(S)  # 1 + 2 + … + nearest, then nearest for each token after
         return nearest * (2 * S - nearest + 1) / 2
 

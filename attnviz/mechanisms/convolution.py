@@ -1,0 +1,46 @@
+"""Gated short convolution, as in LFM2: each channel mixes the last w tokens, between two gates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attnviz.equations import Expression
+from attnviz.mechanisms.letters import letter
+from attnviz.mechanisms.mechanism import State
+from attnviz.mechanisms.recurrent import Recurrent
+from attnviz.phrases import count
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortConvolution(Recurrent):
+    """A convolution over d_model channels, given as head_dim, and `taps` tokens, its own included."""
+
+    taps: int
+    bias: bool = False
+
+    only_costs: ClassVar[str] = (
+        "AttnViz counts short convolutions and does not run them: they mix a few tokens with fixed weights, no map."
+    )
+    kind: ClassVar[str] = "convolution"
+    name: ClassVar[str] = "short convolution"
+
+    def summary(self) -> str:
+        return f"Short convolution over {count(self.taps, 'token')}"
+
+    def matrices(self, C: Expression) -> dict[str, Expression]:
+        return {"in": 3 * C * C, "out": C * C}
+
+    def added(self, C: Expression) -> dict[str, Expression]:
+        w = letter("w", self.taps)
+        if self.bias:
+            return {"convolution": (w + 1) * C, "in": 3 * C, "out": C}
+        return {"convolution": w * C}
+
+    def state(self) -> tuple[State, ...]:
+        return (State("convolution", letter("w", self.taps) * letter("C", self.channels)),)
+
+    def flops_per_token(self) -> Expression:
+        """The convolution, and a product with each of the two gates."""
+        C = letter("C", self.channels)
+        return 2 * letter("w", self.taps) * C + 2 * C

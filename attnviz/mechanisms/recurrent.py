@@ -1,0 +1,94 @@
+"""What recurrent and convolving mixers share: a state of fixed size instead of a cache, and no map of weights.
+
+AttnViz counts what they cost and has no module of them to run; `cannot` says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attnviz.equations import Expression, Value
+from attnviz.mechanisms.letters import letter
+from attnviz.mechanisms.mechanism import Mixer, Vectors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recurrent(Mixer):
+    """A mixer that keeps a state per sequence. Its work per token does not depend on the tokens before."""
+
+    n_heads: int = 1
+    head_dim: int
+
+    shares_kv_heads: ClassVar[bool] = False
+    absorbed: ClassVar[bool] = False
+    by_layer: ClassVar[bool] = False
+    rotated_tensor: ClassVar[int] = 0
+    rotary_start: ClassVar[int] = 0
+    only_costs: ClassVar[str]  # what cannot be shown of it, as a sentence
+
+    @property
+    def channels(self) -> int:
+        return self.n_heads * self.head_dim
+
+    @property
+    def value_dim(self) -> int:
+        return self.head_dim
+
+    def flops_per_token(self) -> Expression:
+        """Return the FLOPs of updating and reading the state for one token, besides products with weights."""
+        raise NotImplementedError
+
+    def cannot(self, what: str) -> str:
+        return self.only_costs
+
+    def maps_finding(self) -> str:
+        return self.only_costs
+
+    def why_cached(self) -> str:
+        return "A state of fixed size stands for all earlier tokens: it does not grow with the text."
+
+    def assumption(self, d_model: int) -> str:
+        return f"{' and '.join(each.part for each in self.state())} of fixed size, nothing per token"
+
+    def under_tensor_parallelism(self, degree: int) -> str:
+        return ""
+
+    def keys_read(self, kv_head: int) -> str:
+        return f"state of head {kv_head}"
+
+    def rotated_projections(self) -> dict[str, tuple[int, int]]:
+        return {}
+
+    def axes(self) -> dict[str, int]:
+        return {}
+
+    def cached(self) -> tuple[Vectors, ...]:
+        return ()
+
+    def bands(self) -> str:
+        return "Nothing is cached per token: the layer keeps a state."
+
+    def counted_when_decoding(self, n_layers: int) -> str:
+        return f"in {n_layers} layers a state is updated and read once per token, in its recurrent form."
+
+    def flops_note(self, n_layers: int) -> str:
+        return f"In {n_layers} layers a state is updated and read, which takes as long after any number of tokens."
+
+    def keys(self, S: Value) -> Expression:
+        return Value(0)
+
+    def pairs(self, S: Value) -> Expression:
+        return Value(0)
+
+    def flops_per_pair(self, absorbed: bool = False) -> Expression:
+        return Value(0)
+
+    def decoding(self, S: Value) -> tuple[tuple[Expression, Expression], ...]:
+        return ((letter("T", 1), self.flops_per_token()),)
+
+    def prompt(self, S: Value) -> tuple[tuple[Expression, Expression], ...]:
+        return ((S, self.flops_per_token()),)
+
+    def without_cache(self, T: Value) -> tuple[tuple[Expression, Expression], ...]:
+        return ((T, self.flops_per_token()),)
