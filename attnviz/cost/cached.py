@@ -8,6 +8,7 @@ transformers keeps it (32 bits for most states, 16 for convolutions), and not th
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 from attnviz.checks import number, whole
@@ -66,11 +67,61 @@ def _state_bytes(state: State) -> Value:
     return letter("bₛ" if state.bits == 32 else "bₜ", state.bits // 8)
 
 
+@dataclass(frozen=True)
+class CachedByKind:
+    """The bytes of one kind of mixer: its number of layers, cache and state. n_readers: layers that read its cache."""
+
+    mixer: Mixer
+    n_layers: int
+    cache: int
+    state: int
+    n_readers: int = 0
+
+
+def cached_by_kind(
+    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+) -> list[CachedByKind]:
+    """Return the bytes of cache and state by kind of mixer; equal mixers are one kind, each rounded up."""
+    _check(n_tokens, batch_size, bits, block_size)
+    layers: dict[Mixer, int] = {}
+    for n, mixer in caching(model):
+        layers[mixer] = layers.get(mixer, 0) + n
+    readers: dict[Mixer, int] = {}
+    for layer in model.layers:
+        if layer.shares_cache_of is not None:
+            for mixer in model.layers[layer.shares_cache_of].mixers:
+                readers[mixer] = readers.get(mixer, 0) + 1
+    return [
+        CachedByKind(
+            mixer,
+            n,
+            math.ceil(batch_size * n * _kept(mixer, n_tokens) * _token_bytes(mixer, bits, block_size)),
+            batch_size * n * _state_bytes_of(mixer),
+            readers.get(mixer, 0),
+        )
+        for mixer, n in layers.items()
+    ]
+
+
+def _token_bytes(mixer: Mixer, bits: float, block_size: int | None) -> Fraction:
+    """Return the bytes that one layer caches per token."""
+    return sum((len(v.parts) * _stored(v, bits, block_size) for v in mixer.cached()), Fraction(0))
+
+
+def _stored(vectors: Vectors, bits: float, block_size: int | None) -> Fraction:
+    """Return the bytes of one part of these vectors: their numbers, and the scales of their blocks."""
+    width = int(vectors.width.number)
+    n_scales = 0 if block_size is None else -(-width // block_size)
+    return vectors.number * (Fraction(bits) * width + SCALE_BITS * n_scales) / 8
+
+
+def _state_bytes_of(mixer: Mixer) -> int:
+    return sum(int(state.numbers.value) * state.bits // 8 for state in mixer.state())
+
+
 def state_bytes(model: ModelConfig, batch_size: int = 1) -> int:
     """Return the bytes of the states and convolutions of all layers, which do not depend on the number of tokens."""
-    return batch_size * sum(
-        n * int(each.numbers.value) * each.bits // 8 for n, mixer in caching(model) for each in mixer.state()
-    )
+    return batch_size * sum(n * _state_bytes_of(mixer) for n, mixer in caching(model))
 
 
 def cached_per_token(model: ModelConfig, bits: float | None = None) -> Expression:
@@ -128,9 +179,7 @@ def cache_parts(
     for n, mixer in caching(model):
         kept = batch_size * n * _kept(mixer, n_tokens)
         for vectors in mixer.cached():
-            width = int(vectors.width.number)
-            n_scales = 0 if block_size is None else -(-width // block_size)
-            size = kept * vectors.number * (Fraction(bits) * width + SCALE_BITS * n_scales) / 8
+            size = kept * _stored(vectors, bits, block_size)
             for part in vectors.parts:
                 parts[part] = parts.get(part, Fraction(0)) + size
         for state in mixer.state():

@@ -180,7 +180,9 @@ LAYERED: dict[str, Callable[[Fields], dict[str, Any]]] = {  # described layer by
 }  # fmt: skip
 _TABLE = Path(__file__).with_name("hf_defaults.json")
 _DEFAULTS = json.loads(_TABLE.read_text(encoding="utf-8")) if _TABLE.exists() else {}
-ARCHITECTURES |= {name: Architecture(reader, **_DEFAULTS.get(name, {"defaults": {}})) for name, reader in LAYERED.items()}
+ARCHITECTURES |= {
+    name: Architecture(reader, **_DEFAULTS.get(name, {"defaults": {}})) for name, reader in LAYERED.items()
+}
 ALIASES = {  # other model types with the same decoder
     "kimi_k2": "deepseek_v3", "gemma3": "gemma3_text", "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2",
     "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",

@@ -15,20 +15,19 @@ from attnviz.cost.hf_layers import (
     every,
     kinds,
     optional_size,
-    outside,
     sizes,
     stacked,
     windowed,
 )
-from attnviz.mechanisms import Other, letter
+from attnviz.mechanisms import Dense, Other, letter
 
 
-def _everywhere(f: Fields, s: dict[str, Any], **more: Any) -> list[Parts]:
+def everywhere(f: Fields, s: dict[str, Any], **more: Any) -> list[Parts]:
     """Return the same attention for all layers."""
     return [(attention(f, s, **more),)] * s["n_layers"]
 
 
-def _bias(f: Fields, name: str = "attention_bias") -> dict[str, Any]:
+def biases(f: Fields, name: str = "attention_bias") -> dict[str, Any]:
     bias = f.flag(name)
     return {"qkv_bias": bias, "o_bias": bias}
 
@@ -38,12 +37,12 @@ def apertus(f: Fields) -> dict[str, Any]:
     f.must_be("xielu", "hidden_act")
     s = sizes(f)
     numbers = Other("activation", None, letter("F", 2, "numbers of the activation"))
-    return stacked(s, _everywhere(f, s, qk_norm="head", **_bias(f)), (*dense(f, gated=False), numbers))
+    return stacked(s, everywhere(f, s, qk_norm="head", **biases(f)), (*dense(f, gated=False), numbers))
 
 
 def arcee(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _everywhere(f, s, **_bias(f)), dense(f, gated=False, bias=f.flag("mlp_bias")))
+    return stacked(s, everywhere(f, s, **biases(f)), dense(f, gated=False, bias=f.flag("mlp_bias")))
 
 
 def jais2(f: Fields) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def jais2(f: Fields) -> dict[str, Any]:
 
 def nemotron(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    found = stacked(s, _everywhere(f, s, **_bias(f)), dense(f, gated=False, bias=f.flag("mlp_bias")))
+    found = stacked(s, everywhere(f, s, **biases(f)), dense(f, gated=False, bias=f.flag("mlp_bias")))
     return found | {"norm": "layernorm", "norm_bias": True}
 
 
@@ -60,7 +59,7 @@ def bitnet(f: Fields) -> dict[str, Any]:
     """Read BitNet, which normalises also before the output projection and inside the feed-forward."""
     s = sizes(f)
     inner = Other("norms inside", None, letter("C", s["d_model"]) + letter("F", f.size("intermediate_size")))
-    return stacked(s, _everywhere(f, s, **_bias(f)), (*dense(f), inner))
+    return stacked(s, everywhere(f, s, **biases(f)), (*dense(f), inner))
 
 
 def cwm(f: Fields) -> dict[str, Any]:
@@ -73,27 +72,19 @@ def diffllama(f: Fields) -> dict[str, Any]:
     """Read DiffLlama: differential attention, the difference of two maps weighted by a learned λ."""
     s = sizes(f)
     lambdas = Other("λ of the difference", None, 4 * letter("D", s["head_dim"]))
-    return stacked(s, _everywhere(f, s, **_bias(f)), (*dense(f), lambdas))
+    return stacked(s, everywhere(f, s, **biases(f)), (*dense(f), lambdas))
 
 
 def exaone4(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _exaone_mixers(f, s), dense(f))
+    return stacked(s, exaone_mixers(f, s), dense(f))
 
 
-def _exaone_mixers(f: Fields, s: dict[str, Any]) -> list[Parts]:
+def exaone_mixers(f: Fields, s: dict[str, Any]) -> list[Parts]:
     window, period = optional_size(f, "sliding_window"), f.optional("sliding_window_pattern")
     if isinstance(period, str):
-        pattern = period
-
-        def otherwise(i: int) -> str:
-            return SLIDING if pattern[i % len(pattern)] == "L" and i < s["n_layers"] - 1 else FULL
-
         raise ConfigError(f"sliding_window_pattern must be a number of layers, not {shown(period)}")
-    if window is None or not period:
-        otherwise = lambda i: FULL  # noqa: E731
-    else:
-        otherwise = every(f.size("sliding_window_pattern"))
+    otherwise = every(f.size("sliding_window_pattern")) if window and period else lambda i: FULL
     types = kinds(f, s["n_layers"], otherwise, (FULL, SLIDING))
     return windowed(f, s, types, qk_norm="head")
 
@@ -102,22 +93,22 @@ def granite_swa(f: Fields) -> dict[str, Any]:
     """Read Granite with windows and a learned sink logit per head."""
     s = sizes(f)
     types = kinds(f, s["n_layers"], lambda i: SLIDING if i % 4 else FULL, (FULL, SLIDING))
-    return stacked(s, windowed(f, s, types, sink_logits=True, **_bias(f)), dense(f, bias=f.flag("mlp_bias")))
+    return stacked(s, windowed(f, s, types, sink_logits=True, **biases(f)), dense(f, bias=f.flag("mlp_bias")))
 
 
 def helium(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _everywhere(f, s, qkv_bias=f.flag("attention_bias")), dense(f, bias=f.flag("mlp_bias")))
+    return stacked(s, everywhere(f, s, qkv_bias=f.flag("attention_bias")), dense(f, bias=f.flag("mlp_bias")))
 
 
 def internlm3(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _everywhere(f, s, **_bias(f)), dense(f, bias=f.flag("mlp_bias")))
+    return stacked(s, everywhere(f, s, **biases(f)), dense(f, bias=f.flag("mlp_bias")))
 
 
 def iquestcoder(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _everywhere(f, s, **_bias(f)), dense(f, bias=f.flag("mlp_bias")))
+    return stacked(s, everywhere(f, s, **biases(f)), dense(f, bias=f.flag("mlp_bias")))
 
 
 def ministral3(f: Fields) -> dict[str, Any]:
@@ -128,24 +119,24 @@ def ministral3(f: Fields) -> dict[str, Any]:
 
 def hunyuan(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _everywhere(f, s, qk_norm="head", **_bias(f)), dense(f))
+    return stacked(s, everywhere(f, s, qk_norm="head", **biases(f)), dense(f))
 
 
 def hyperclovax(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     n_norms = 4 if f.flag("use_post_norm") else 2
-    return stacked(s, _everywhere(f, s, **_bias(f)), dense(f, bias=f.flag("mlp_bias")), n_norms)
+    return stacked(s, everywhere(f, s, **biases(f)), dense(f, bias=f.flag("mlp_bias")), n_norms)
 
 
 def nanochat(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    found = stacked(s, _everywhere(f, s, **_bias(f)), dense(f, gated=False))
+    found = stacked(s, everywhere(f, s, **biases(f)), dense(f, gated=False))
     return found | {"norm_weights": False}
 
 
 def olmo(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    found = stacked(s, _everywhere(f, s, **_bias(f)), dense(f))
+    found = stacked(s, everywhere(f, s, **biases(f)), dense(f))
     return found | {"norm": "layernorm", "norm_weights": False}
 
 
@@ -154,7 +145,7 @@ def persimmon(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     norms = Other("q and k norms", None, 4 * letter("D", s["head_dim"]))
     more = (norms,) if f.flag("qk_layernorm") else ()
-    mixers = _everywhere(f, s, qkv_bias=True, o_bias=True)
+    mixers = everywhere(f, s, qkv_bias=True, o_bias=True)
     found = stacked(s, mixers, (*dense(f, gated=False, bias=True), *more))
     return found | {"norm": "layernorm", "norm_bias": True}
 
@@ -162,18 +153,18 @@ def persimmon(f: Fields) -> dict[str, Any]:
 def vaultgemma(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     types = kinds(f, s["n_layers"], lambda i: FULL if i % 2 else SLIDING, (FULL, SLIDING))
-    return stacked(s, windowed(f, s, types, **_bias(f)), dense(f))
+    return stacked(s, windowed(f, s, types, **biases(f)), dense(f))
 
 
 def doge(f: Fields) -> dict[str, Any]:
     """Read Doge: attention whose mask is computed from the values, and scaled residual connections."""
     f.must_be(False, "is_moe")
     s = sizes(f)
-    H, K, D = letter("H", s["n_heads"]), letter("K", s["n_kv_heads"]), letter("D", s["head_dim"])
+    K, D = letter("K", s["n_kv_heads"]), letter("D", s["head_dim"])
     mask = Other("dynamic mask", K * D * K, K)
     scales = Other("residual scales", None, 2 * letter("C", s["d_model"]))
     window = optional_size(f, "sliding_window")
-    mixers = [(attention(f, s, window, qk_norm="head", **_bias(f)), mask)] * s["n_layers"]
+    mixers = [(attention(f, s, window, qk_norm="head", **biases(f)), mask)] * s["n_layers"]
     return stacked(s, mixers, (*dense(f, bias=f.flag("mlp_bias")), scales))
 
 
@@ -198,14 +189,10 @@ def gpt_neo(f: Fields) -> dict[str, Any]:
     f.optional("attention_types")
     s |= {"n_kv_heads": n_heads}
     width = f.size_or(4 * d_model, "intermediate_size")
-    from attnviz.mechanisms import Dense
-
-    return stacked(s, _everywhere(f, s, o_bias=True), (Dense(width, False, True),))
+    return stacked(s, everywhere(f, s, o_bias=True), (Dense(width, False, True),))
 
 
 def gpt_neox_japanese(f: Fields) -> dict[str, Any]:
-    from attnviz.mechanisms import Dense
-
     d_model, n_heads = f.size("hidden_size"), f.size("num_attention_heads")
     n = f.size("num_hidden_layers")
     s = _learned(d_model, n_heads, n, f, None) | {"n_kv_heads": n_heads}
@@ -216,12 +203,10 @@ def gpt_neox_japanese(f: Fields) -> dict[str, Any]:
 
 
 def codegen(f: Fields) -> dict[str, Any]:
-    from attnviz.mechanisms import Dense
-
     d_model, n_heads, n = f.size("n_embd"), f.size("n_head"), f.size("n_layer")
     s = _learned(d_model, n_heads, n, f, None) | {"n_kv_heads": n_heads, "max_context": f.size("n_positions")}
     width = f.size_or(4 * d_model, "n_inner")
-    found = stacked(s, _everywhere(f, s), (Dense(width, False, True),), 1, parallel=True)
+    found = stacked(s, everywhere(f, s), (Dense(width, False, True),), 1, parallel=True)
     return found | {"lm_head_bias": True}
 
 
@@ -229,7 +214,7 @@ def biogpt(f: Fields) -> dict[str, Any]:
     d_model, n_heads = f.size("hidden_size"), f.size("num_attention_heads")
     rows = f.size("max_position_embeddings") + 2  # positions are counted from 2
     s = _learned(d_model, n_heads, f.size("num_hidden_layers"), f, rows) | {"n_kv_heads": n_heads}
-    return stacked(s, _everywhere(f, s, qkv_bias=True, o_bias=True), dense(f, gated=False, bias=True))
+    return stacked(s, everywhere(f, s, qkv_bias=True, o_bias=True), dense(f, gated=False, bias=True))
 
 
 def xglm(f: Fields) -> dict[str, Any]:
@@ -237,16 +222,12 @@ def xglm(f: Fields) -> dict[str, Any]:
     d_model, n_heads = f.size("d_model"), f.size("attention_heads")
     s = _learned(d_model, n_heads, f.size("num_layers"), f, None) | {"n_kv_heads": n_heads, "position": "none"}
     s["max_context"] = f.size("max_position_embeddings")
-    return stacked(s, _everywhere(f, s, qkv_bias=True, o_bias=True), dense(f, "ffn_dim", gated=False, bias=True))
+    return stacked(s, everywhere(f, s, qkv_bias=True, o_bias=True), dense(f, "ffn_dim", gated=False, bias=True))
 
 
 def ctrl(f: Fields) -> dict[str, Any]:
     d_model, n_heads = f.size("n_embd"), f.size("n_head")
     s = _learned(d_model, n_heads, f.size("n_layer"), f, None) | {"n_kv_heads": n_heads, "position": "none"}
     s["max_context"] = f.size("n_positions")
-    found = stacked(s, _everywhere(f, s, qkv_bias=True, o_bias=True), dense(f, "dff", gated=False, bias=True))
+    found = stacked(s, everywhere(f, s, qkv_bias=True, o_bias=True), dense(f, "dff", gated=False, bias=True))
     return found | {"lm_head_bias": True}
-
-
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "Any")]
-_ = outside

@@ -61,7 +61,9 @@ def _overrides(f: Fields, types: list[str], *, ungated: bool) -> list[dict[str, 
     given = f.optional("per_layer_config")
     if given is None:
         one: dict[str, Any] = {"head_dim": f.config.get("global_head_dim", 512)}
-        f.used |= {name: f.config[name] for name in ("global_head_dim", "num_global_key_value_heads") if name in f.config}
+        f.used |= {
+            name: f.config[name] for name in ("global_head_dim", "num_global_key_value_heads") if name in f.config
+        }
         whole("global_head_dim", one["head_dim"])
         kv = f.config.get("num_global_key_value_heads")
         if kv is not None and (ungated or f.flag("attention_k_eq_v")):
@@ -73,7 +75,12 @@ def _overrides(f: Fields, types: list[str], *, ungated: bool) -> list[dict[str, 
     if not isinstance(given, dict):
         raise ConfigError(f"per_layer_config must be a mapping of layers to fields, not {shown(given)}")
     for layer, fields in given.items():
-        if not str(layer).isdigit() or int(layer) >= len(types) or not isinstance(fields, dict) or fields.keys() - names:
+        if (
+            not str(layer).isdigit()
+            or int(layer) >= len(types)
+            or not isinstance(fields, dict)
+            or fields.keys() - names
+        ):
             raise ConfigError(f"per_layer_config must give {', '.join(names)} of a layer, not {shown({layer: fields})}")
         for name, value in fields.items():
             whole(name, value)
@@ -90,7 +97,7 @@ def gemma4_unified(f: Fields) -> dict[str, Any]:
 
 
 def _gemma4(f: Fields, *, unified: bool) -> dict[str, Any]:
-    """Read Gemma 4: wider heads in the full layers, whose values may be their keys, and a feed-forward beside experts."""
+    """Read Gemma 4: wider heads in the full layers, whose values may be their keys, a feed-forward beside experts."""
     s = sizes(f)
     n, C = s["n_layers"], letter("C", s["d_model"])
     types = kinds(f, n, lambda i: SLIDING if (i + 1) % 6 else FULL, (FULL, SLIDING))

@@ -6,6 +6,7 @@ from typing import Any
 
 from attnviz.checks import ConfigError, shown, whole
 from attnviz.cost.hf_fields import Fields
+from attnviz.cost.hf_latent import latent, latent_sizes
 from attnviz.cost.hf_layers import (
     CONV,
     HYBRID,
@@ -25,16 +26,13 @@ from attnviz.cost.hf_layers import (
     sizes,
     sparse_layers,
     stacked,
-    windowed,
 )
-from attnviz.cost.hf_latent import latent, latent_sizes
 from attnviz.cost.hf_readers import FULL, SLIDING
 from attnviz.equations import Value
 from attnviz.mechanisms import (
     Again,
     ChannelMix,
     Dense,
-    Experts,
     GatedDelta,
     Grouped,
     Lightning,

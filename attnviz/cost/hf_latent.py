@@ -7,7 +7,6 @@ from typing import Any
 from attnviz.checks import ConfigError, shown, whole
 from attnviz.cost.hf_fields import Fields
 from attnviz.cost.hf_layers import (
-    FULL,
     INDEXED,
     Parts,
     after,
@@ -23,7 +22,9 @@ from attnviz.cost.hf_layers import (
 from attnviz.mechanisms import Dense, Experts, IndexedLatent, Latent, Layer, Other, letter
 
 
-def latent_sizes(f: Fields, layers: str = "num_hidden_layers", context: str = "max_position_embeddings") -> dict[str, Any]:
+def latent_sizes(
+    f: Fields, layers: str = "num_hidden_layers", context: str = "max_position_embeddings"
+) -> dict[str, Any]:
     """Read the sizes of a decoder with MLA."""
     n_heads = f.size("num_attention_heads")
     width = f.size("qk_nope_head_dim") + f.size("qk_rope_head_dim")

@@ -43,9 +43,7 @@ def outside(f: Fields, context_name: str = "max_position_embeddings") -> dict[st
     }  # fmt: skip
 
 
-def kinds(
-    f: Fields, n_layers: int, otherwise: Callable[[int], str], allowed: Sequence[str], *names: str
-) -> list[str]:
+def kinds(f: Fields, n_layers: int, otherwise: Callable[[int], str], allowed: Sequence[str], *names: str) -> list[str]:
     """Read the kind of each layer from `layer_types`, or from `otherwise`, the architecture's pattern."""
     names = names or ("layer_types",)
     given = f.optional(*names)
@@ -155,7 +153,7 @@ def stacked(
 
 
 def plain(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the same model without `mixed_layers` where `ModelConfig`'s other fields describe its layers, else as given.
+    """Return the same model without `mixed_layers` where `ModelConfig`'s other fields describe its layers.
 
     A model so described can be compared with other types of attention.
     """
@@ -176,7 +174,9 @@ def plain(given: dict[str, Any]) -> dict[str, Any]:
 def _fields_of(layers: Sequence[Layer]) -> dict[str, Any] | None:
     """Return the fields of `ModelConfig` that would build layers like these, None if none could."""
     first, mixers = layers[0], [layer.parts[0] for layer in layers]
-    if not all(len(layer.parts) == 2 and type(mixer) is type(mixers[0]) for layer, mixer in zip(layers, mixers, strict=True)):
+    if not all(
+        len(layer.parts) == 2 and type(mixer) is type(mixers[0]) for layer, mixer in zip(layers, mixers, strict=True)
+    ):
         return None
     windows = {mixer.window for mixer in mixers if isinstance(mixer, Grouped | Latent)} - {None}
     if not windows and not isinstance(mixers[0], Grouped | Latent) or len(windows) > 1:
@@ -196,8 +196,8 @@ def _attention_fields(mixer: Mechanism) -> dict[str, Any] | None:
             "attention_sinks": mixer.sink_logits, **{name: getattr(mixer, name) for name in names},
         }  # fmt: skip
     if type(mixer) is Grouped:
-        names = ("n_heads", "n_kv_heads", "head_dim", "qkv_bias", "o_bias", "qk_norm")
-        return {"attention_sinks": mixer.sink_logits} | {name: getattr(mixer, name) for name in names}
+        heads = ("n_heads", "n_kv_heads", "head_dim", "qkv_bias", "o_bias", "qk_norm")
+        return {"attention_sinks": mixer.sink_logits} | {name: getattr(mixer, name) for name in heads}
     return None
 
 

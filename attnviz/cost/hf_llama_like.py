@@ -22,7 +22,13 @@ HARMLESS = (  # lists and mappings that change no count; so do those of token id
     "begin_suppress_tokens", "vision_config", "audio_config",
 )  # fmt: skip
 TOKEN_IDS = ("token_id", "token_ids")
-NO_LLAMAS = ("exaone4", "hunyuan_v1_dense", "chameleon", "eurobert", "phi4_multimodal")  # their code differs where no field says so
+NO_LLAMAS = (
+    "exaone4",
+    "hunyuan_v1_dense",
+    "chameleon",
+    "eurobert",
+    "phi4_multimodal",
+)  # their code differs where no field says so
 
 
 def unlike_llama(name: str, decoder: dict) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnviz.checks import ConfigError, shown, whole
-from attnviz.cost.hf_dense import _bias, _everywhere, _exaone_mixers
+from attnviz.cost.hf_dense import biases, everywhere, exaone_mixers
 from attnviz.cost.hf_fields import Fields
 from attnviz.cost.hf_layers import (
     CHUNKED,
@@ -35,9 +35,10 @@ def afmoe(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     types = kinds(f, s["n_layers"], every(f.size("global_attn_every_n_layers")), (FULL, SLIDING))
     sparse = [i >= _whole(f, "num_dense_layers") for i in range(s["n_layers"])]
-    mixers = windowed(f, s, types, qk_norm="head", gate="width", **_bias(f))
-    return stacked(s, mixers, chosen(sparse, lambda: experts(
-        f, "num_experts", router_bias=True, shared_d_ff=shared_width(f, "num_shared_experts")), lambda: dense(f)), 4)  # fmt: skip
+    mixers = windowed(f, s, types, qk_norm="head", gate="width", **biases(f))
+    shared = shared_width(f, "num_shared_experts")
+    feeds = chosen(sparse, lambda: experts(f, "num_experts", router_bias=True, shared_d_ff=shared), lambda: dense(f))
+    return stacked(s, mixers, feeds, 4)
 
 
 def _whole(f: Fields, name: str) -> int:
@@ -50,7 +51,7 @@ def aria_text(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     shared = shared_width(f, "moe_num_shared_experts", "intermediate_size")
     f.must_be(False, "mlp_bias")
-    return stacked(s, _everywhere(f, s, **_bias(f)), experts(
+    return stacked(s, everywhere(f, s, **biases(f)), experts(
         f, "moe_num_experts", "intermediate_size", "moe_topk", shared_d_ff=shared))  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def beam(f: Fields) -> dict[str, Any]:
     n = s["n_layers"]
     types = kinds(f, n, lambda i: FULL if (i + 1) % 6 == 0 or i == n - 1 else SLIDING, (FULL, SLIDING))
     sparse = sparse_layers(f, n, lambda i: i >= 3)
-    mixers = windowed(f, s, types, qk_norm="head", gate="width", **_bias(f))
+    mixers = windowed(f, s, types, qk_norm="head", gate="width", **biases(f))
     bias = Other("output gate", None, letter("H", s["n_heads"]))
     return stacked(s, [(*each, bias) for each in mixers], chosen(
         sparse, lambda: experts(f, "num_experts"), lambda: dense(f)), 4)  # fmt: skip
@@ -74,7 +75,7 @@ def cohere2_moe(f: Fields) -> dict[str, Any]:
     sparse = sparse_layers(f, n, lambda i: i >= first)
     narrow = f.size_or(f.size("intermediate_size"), "prefix_dense_intermediate_size")
     shared = shared_width(f, "num_shared_experts", "intermediate_size")
-    found = stacked(s, windowed(f, s, types, **_bias(f)), chosen(
+    found = stacked(s, windowed(f, s, types, **biases(f)), chosen(
         sparse, lambda: experts(f, "num_experts", "intermediate_size", shared_d_ff=shared),
         lambda: (Dense(narrow),)), 1, parallel=True)  # fmt: skip
     return found | {"norm": "layernorm"}
@@ -83,13 +84,13 @@ def cohere2_moe(f: Fields) -> dict[str, Any]:
 def exaone_moe(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     sparse = sparse_layers(f, s["n_layers"], after(f, "first_k_dense_replace"))
-    return stacked(s, _exaone_mixers(f, s), chosen(sparse, lambda: experts(
+    return stacked(s, exaone_mixers(f, s), chosen(sparse, lambda: experts(
         f, "num_experts", shared_d_ff=shared_width(f, "num_shared_experts")), lambda: dense(f)))  # fmt: skip
 
 
 def flex_olmo(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _everywhere(f, s, qk_norm="width", **_bias(f)), experts(f, "num_experts", "intermediate_size"))
+    return stacked(s, everywhere(f, s, qk_norm="width", **biases(f)), experts(f, "num_experts", "intermediate_size"))
 
 
 def flint(f: Fields) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def flint(f: Fields) -> dict[str, Any]:
         raise ConfigError(f"mlp_only_layers must be a list of layers, not {shown(without)}")
     step = f.size("decoder_sparse_step")
     sparse = [i not in without and (i + 1) % step == 0 for i in range(n)]
-    mixers = windowed(f, s, types, qk_norm="head", sink_logits=True, **_bias(f))
+    mixers = windowed(f, s, types, qk_norm="head", sink_logits=True, **biases(f))
     return stacked(s, mixers, chosen(sparse, lambda: experts(
         f, "num_experts", shared_d_ff=f.size("shared_expert_intermediate_size")), lambda: dense(f)))  # fmt: skip
 
@@ -110,21 +111,23 @@ def flint(f: Fields) -> dict[str, Any]:
 def granite_moe_swa(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     types = kinds(f, s["n_layers"], lambda i: SLIDING if i % 4 else FULL, (FULL, SLIDING))
-    return stacked(s, windowed(f, s, types, sink_logits=True, **_bias(f)), _granite_experts(f))
+    return stacked(s, windowed(f, s, types, sink_logits=True, **biases(f)), _granite_experts(f))
 
 
 def granite_moe_shared(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _everywhere(f, s, **_bias(f)), _granite_experts(f))
+    return stacked(s, everywhere(f, s, **biases(f)), _granite_experts(f))
 
 
 def _granite_experts(f: Fields) -> Parts:
-    return experts(f, "num_local_experts", "intermediate_size", shared_d_ff=optional_size(f, "shared_intermediate_size"))
+    return experts(
+        f, "num_local_experts", "intermediate_size", shared_d_ff=optional_size(f, "shared_intermediate_size")
+    )
 
 
 def hunyuan_moe(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    return stacked(s, _everywhere(f, s, qk_norm="head", **_bias(f)), experts(
+    return stacked(s, everywhere(f, s, qk_norm="head", **biases(f)), experts(
         f, "num_experts", "intermediate_size", "moe_topk", shared_d_ff=f.size("intermediate_size")))  # fmt: skip
 
 
@@ -132,7 +135,7 @@ def hy_v3(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     sparse = sparse_layers(f, s["n_layers"], lambda i: i > 0)
     bias = f.flag("mlp_bias")
-    return stacked(s, _everywhere(f, s, qk_norm="head", **_bias(f)), chosen(sparse, lambda: experts(
+    return stacked(s, everywhere(f, s, qk_norm="head", **biases(f)), chosen(sparse, lambda: experts(
         f, "num_experts", shared_d_ff=shared_width(f, "num_shared_experts")), lambda: dense(f, bias=bias)))  # fmt: skip
 
 
@@ -159,11 +162,12 @@ def laguna(f: Fields) -> dict[str, Any]:
     gate = "width" if gating == "per-element" else "head" if gating else None
     more: dict[str, Any] = {"qk_norm": "head", "gate": gate, "qkv_bias": bias, "o_bias": bias}
     pairs = list(zip(types, per_layer, strict=True))
-    mixers = {pair: (attention(f, s, f.size("sliding_window") if pair[0] == SLIDING else None, n_heads=pair[1], **more),)
+    window = f.size("sliding_window") if SLIDING in types else None
+    mixers = {pair: (attention(f, s, window if pair[0] == SLIDING else None, n_heads=pair[1], **more),)
               for pair in dict.fromkeys(pairs)}  # fmt: skip
-    sparse = sparse_layers(f, n, lambda i: i > 0)
-    return stacked(s, [mixers[pair] for pair in pairs], chosen(sparse, lambda: experts(
-        f, "num_experts", router_bias=True, shared_d_ff=f.size("shared_expert_intermediate_size")), lambda: dense(f)))  # fmt: skip
+    sparse, shared = sparse_layers(f, n, lambda i: i > 0), f.size("shared_expert_intermediate_size")
+    return stacked(s, [mixers[pair] for pair in pairs], chosen(
+        sparse, lambda: experts(f, "num_experts", router_bias=True, shared_d_ff=shared), lambda: dense(f)))  # fmt: skip
 
 
 def llama4(f: Fields) -> dict[str, Any]:
@@ -179,7 +183,7 @@ def llama4(f: Fields) -> dict[str, Any]:
     mixed = range(step - 1, n, step) if mixed is None else mixed
     if not isinstance(mixed, list | range):
         raise ConfigError(f"moe_layers must be a list of layers, not {shown(mixed)}")
-    more = _bias(f)
+    more = biases(f)
     return stacked(s, by_kind(types, {
         FULL: lambda: (attention(f, s, **more),),
         CHUNKED: lambda: (attention(f, s, f.size("attention_chunk_size"), chunked=True, **more),),
@@ -192,7 +196,7 @@ def mellum(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     types = kinds(f, s["n_layers"], lambda i: FULL, (FULL, SLIDING))
     sparse = sparse_layers(f, s["n_layers"], lambda i: True)
-    return stacked(s, windowed(f, s, types, qk_norm="head", **_bias(f)), chosen(
+    return stacked(s, windowed(f, s, types, qk_norm="head", **biases(f)), chosen(
         sparse, lambda: experts(f, "num_local_experts"), lambda: dense(f)))  # fmt: skip
 
 
@@ -215,7 +219,7 @@ def minimax_m3(f: Fields) -> dict[str, Any]:
     kinds(f, s["n_layers"], lambda i: FULL, (FULL,))
     sparse = sparse_layers(f, s["n_layers"], lambda i: True)
     shared = optional_size(f, "shared_intermediate_size")
-    return stacked(s, _everywhere(f, s, qk_norm="head"), chosen(sparse, lambda: experts(
+    return stacked(s, everywhere(f, s, qk_norm="head"), chosen(sparse, lambda: experts(
         f, "num_local_experts", "intermediate_size", shared_d_ff=shared),
         lambda: dense(f, "dense_intermediate_size")))  # fmt: skip
 
@@ -224,4 +228,4 @@ def solar_open(f: Fields) -> dict[str, Any]:
     s = sizes(f)
     shared = shared_width(f, "n_shared_experts")
     bias = f.flag("attention_bias")
-    return stacked(s, _everywhere(f, s, qkv_bias=bias), experts(f, "n_routed_experts", shared_d_ff=shared))
+    return stacked(s, everywhere(f, s, qkv_bias=bias), experts(f, "n_routed_experts", shared_d_ff=shared))

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from attnviz.checks import number
 from attnviz.config import ModelConfig
-from attnviz.cost.cached import LARGEST_CONTEXT, cache_parts, kv_cache_bytes
+from attnviz.cost.cached import LARGEST_CONTEXT, kv_cache_bytes
 from attnviz.cost.weights import count_parameters
 from attnviz.equations import Expression, function
 from attnviz.mechanisms import letter
@@ -85,8 +85,9 @@ def weight_bytes(model: ModelConfig, weight_bits: float = 16) -> int:
 
 def tokens_that_fit(model: ModelConfig, free: int, bits: float = 16, *, block_size: int | None = None) -> int | None:
     """Return the longest context whose cache takes at most `free` bytes; None if even 10^9 tokens do, the maximum."""
-    def size(n_tokens: int) -> Fraction:
-        return sum(cache_parts(model, n_tokens, 1, bits, block_size=block_size).values(), Fraction(0))
+
+    def size(n_tokens: int) -> int:
+        return kv_cache_bytes(model, n_tokens, 1, bits, block_size=block_size)
 
     fits = bisect_right(range(1, LARGEST_CONTEXT + 1), free, key=size)
     return None if fits == LARGEST_CONTEXT else fits

@@ -43,8 +43,8 @@ def over_layers(
 ) -> Expression:
     """Return n₁ · e₁ + n₂ · e₂ + …, and L · e where all layers agree.
 
-    A letter with different values in two layers gets a prime in the second, so that a legend stays right. beside: values
-    with a letter in the same equation, outside this sum.
+    A letter with different values in two layers gets a prime in the second, so that a legend stays right.
+    beside: values with a letter in the same equation, outside this sum.
     """
     merged: dict[Expression, int] = {}
     for n, expression in counted:

@@ -2,7 +2,8 @@
 
 grouped.py (MHA, GQA, MQA), latent.py (MLA), feedforward.py (dense, experts); with costs only, and no module of ours:
 sparse.py (an indexer's top-k keys), recurrent.py and delta.py, mamba.py, lightning.py, convolution.py, rwkv.py (a state
-instead of a cache), others.py. layer.py puts them together, letters.py names their sizes. Standard library only. Everything outside asks a mechanism and compares no names.
+instead of a cache), others.py. layer.py puts them together, letters.py names their sizes. Standard library only.
+Everything outside asks a mechanism and compares no names.
 """
 
 from attnviz.mechanisms.convolution import ShortConvolution

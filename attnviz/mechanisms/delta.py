@@ -20,7 +20,7 @@ GATES = ("full", "low rank")  # how an output gate, and a decay per channel, are
 
 @dataclass(frozen=True, kw_only=True)
 class GatedDelta(Recurrent):
-    """`n_heads` value heads of width head_dim; `n_key_heads` heads of queries and keys, each shared by as many value heads.
+    """`n_heads` value heads of width head_dim; `n_key_heads` heads of queries and keys, shared by the value heads.
 
     decay: None for one number per head, or how a decay per channel is projected. gate: how the output gate is.
     """
@@ -39,7 +39,9 @@ class GatedDelta(Recurrent):
 
     def summary(self) -> str:
         kind = "a decay per channel" if self.decay else "a decay per head"
-        return f"Gated delta rule: {count(self.n_heads, 'head')} with {kind}, a state of {self.key_dim} × {self.head_dim}"
+        return (
+            f"Gated delta rule: {count(self.n_heads, 'head')} with {kind}, a state of {self.key_dim} × {self.head_dim}"
+        )
 
     def _letters(self) -> tuple[Expression, ...]:
         return (

@@ -112,7 +112,11 @@ class Latent(Windowed):
         if self.q_lora_rank is not None:
             Q = letter("Q", self.q_lora_rank)
             norms, biases = norms + Q, biases | {"q down": Q}
-        return {"latent norms": norms, **(biases if self.bias else {}), **({"sinks": letter("H", self.n_heads)} if self.sink_logits else {})}
+        return {
+            "latent norms": norms,
+            **(biases if self.bias else {}),
+            **({"sinks": letter("H", self.n_heads)} if self.sink_logits else {}),
+        }
 
     def cached(self) -> tuple[Vectors, ...]:
         return (

@@ -26,7 +26,8 @@ class Lightning(Recurrent):
     name: ClassVar[str] = "lightning attention"
 
     def summary(self) -> str:
-        return f"Lightning attention: {count(self.n_heads, 'head')}, each with a state of {self.head_dim} × {self.head_dim}"
+        heads = count(self.n_heads, "head")
+        return f"Lightning attention: {heads}, each with a state of {self.head_dim} × {self.head_dim}"
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         H, D = letter("H", self.n_heads, "heads"), letter("D", self.head_dim)

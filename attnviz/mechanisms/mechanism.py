@@ -95,6 +95,10 @@ class Mixer(Mechanism):
         """Name with the number of KV heads where it varies: "MHA", "GQA-4", "MQA" or "MLA"."""
         raise NotImplementedError
 
+    def seen(self) -> str:
+        """Return which keys it attends to, in two words: "window 512"; "" for all earlier ones."""
+        return ""
+
     @property
     def value_dim(self) -> int:
         """Width of a head's value."""
@@ -212,6 +216,11 @@ class Windowed(Mixer):
     window: int | None = None
     n_sinks: int = 0
     chunked: bool = False
+
+    def seen(self) -> str:
+        if self.window is None:
+            return ""
+        return f"chunks of {self.window:,}" if self.chunked else f"window {self.window:,}"
 
     @property
     def most_cached(self) -> int | None:

@@ -1,4 +1,7 @@
-"""RWKV-4 (arXiv 2305.13048): a running, decayed average of values per channel, and feed-forwards that see one token back."""
+"""RWKV-4 (arXiv 2305.13048): a running, decayed average of values per channel.
+
+Its feed-forward also sees the token before.
+"""
 
 from __future__ import annotations
 

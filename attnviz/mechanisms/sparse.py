@@ -28,15 +28,15 @@ class IndexedLatent(Latent):
         "AttnViz counts sparse attention with an indexer and does not run it on MLA: which keys are chosen depends on "
         "the weights."
     )
-    refusals: ClassVar[Mapping[str, str]] = Latent.refusals | {"run": ONLY_COSTS}
+    refusals: ClassVar[Mapping[str, str]] = {**Latent.refusals, "run": ONLY_COSTS}
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         found = super().matrices(C)
         if self.shared:
             return found
-        I, D = letter("I", self.n_index_heads), letter("Dᵢ", self.index_dim)
+        heads, D = letter("I", self.n_index_heads), letter("Dᵢ", self.index_dim)
         queries = C if self.q_lora_rank is None else letter("Q", self.q_lora_rank)
-        return found | {"indexer": queries * I * D + C * D + C * I}
+        return found | {"indexer": queries * heads * D + C * D + C * heads}
 
     def added(self, C: Expression) -> dict[str, Expression]:
         norm = {} if self.shared else {"indexer": 2 * letter("Dᵢ", self.index_dim)}
@@ -44,6 +44,9 @@ class IndexedLatent(Latent):
 
     def cached(self) -> tuple[Vectors, ...]:
         return super().cached() + (() if self.shared else (Vectors(("index key",), letter("Dᵢ", self.index_dim)),))
+
+    def seen(self) -> str:
+        return f"top {self.top_k:,} keys"
 
     def keys(self, S: Value) -> Expression:
         return function("min", S, Value(self.top_k, "k", "keys that a query attends to at most"))

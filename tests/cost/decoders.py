@@ -14,10 +14,10 @@ from attnviz.cost.sums import caching
 from attnviz.mechanisms import letter
 
 ALL = tuple(sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
-NOT_DECODERS = (  # text encoders, and the decoders of encoder-decoders, which transformers can also load as a causal model
+NOT_DECODERS = (  # text encoders, and decoders of encoder-decoders, which also have a class for causal models
     "bart bert bert-generation big_bird bigbird_pegasus blenderbot blenderbot-small camembert data2vec-text electra "
-    "ernie git marian mbart megatron-bert moshi musicgen musicgen_melody mvp pegasus plbart prophetnet reformer rembert "
-    "roberta roberta-prelayernorm roc_bert roformer trocr whisper xlm xlm-roberta xlm-roberta-xl xlnet xmod"
+    "ernie git marian mbart megatron-bert moshi musicgen musicgen_melody mvp pegasus plbart prophetnet reformer "
+    "rembert roberta roberta-prelayernorm roc_bert roformer trocr whisper xlm xlm-roberta xlm-roberta-xl xlnet xmod"
 ).split()  # fmt: skip
 NEEDED: dict[str, dict[str, Any]] = {  # fields without which transformers cannot build the defaults
     "bamba": {"attn_layer_indices": [2, 7]},

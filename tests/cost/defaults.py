@@ -1,7 +1,7 @@
 """Write the defaults of transformers' configuration classes: python -m tests.cost.defaults
 
-A config.json leaves out what is its class's default. attnviz/cost/hf_defaults.json has these for the architectures whose
-readers describe each layer; a test compares it with the installed version.
+A config.json leaves out what is its class's default. attnviz/cost/hf_defaults.json has these for the architectures
+whose readers describe each layer; a test compares it with the installed version.
 """
 
 from __future__ import annotations

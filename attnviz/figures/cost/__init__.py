@@ -3,6 +3,7 @@
 from attnviz.figures.cost.captions import counted_text, description_texts, saving_text, short_name
 from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
+from attnviz.figures.cost.layered import layers_text, memory_of_layers, only_costs, parts_of_layers
 from attnviz.figures.cost.machines import chosen_batch, machines, roof, speed
 from attnviz.figures.cost.memory import filling
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
@@ -31,9 +32,13 @@ __all__ = [
     "first_token",
     "growth_text",
     "kinds_of",
+    "layers_text",
     "machines",
     "measured",
+    "memory_of_layers",
     "model_parameters",
+    "only_costs",
+    "parts_of_layers",
     "precisions",
     "published",
     "published_table",

@@ -141,9 +141,9 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     sizes = {p: kv_cache_bytes(model, n_tokens, batch_size, b, block_size=s) for p, (b, s) in PRECISIONS.items()}
     rows = list(range(len(sizes)))
     names = ["int4, scales" if block else p for p, (_, block) in PRECISIONS.items()]
-    figure = _rows(names, [False] * len(sizes), max(sizes.values()), "bytes", rows)
+    figure = bar_rows(names, [False] * len(sizes), max(sizes.values()), "bytes", rows)
     figure.add_bar(orientation="h", x=list(sizes.values()), y=rows, width=0.6, marker={"color": NEUTRAL})
-    _totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes), rows)
+    bar_totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes), rows)
     title = f"int4 with its scales takes {sizes['int4'] / sizes['bf16']:.1%} of bf16"
     equation = cache_equation(model, n_tokens, batch_size, *PRECISIONS["int4"])
     return Drawing(
@@ -166,16 +166,16 @@ def _bars(
     sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
     named = [i == 0 or list(own) != list(parts[i - 1]) for i, own in enumerate(parts)]
     rows = list(accumulate(1 + HEADING * new for new in named))
-    figure = _rows([attention_name(model) for model in models], chosen, max(sizes), unit, rows)
+    figure = bar_rows([attention_name(model) for model in models], chosen, max(sizes), unit, rows)
     for row, new, model, own in zip(rows, named, models, parts, strict=True):
         figure.add_trace(_stack(row, model, own))
         if new:
             figure.add_trace(_names(row - 0.4, own, max(sizes)))
-    _totals(figure, sizes, totals or [count_text(n) for n in sizes], chosen, rows)
+    bar_totals(figure, sizes, totals or [count_text(n) for n in sizes], chosen, rows)
     return figure
 
 
-def _rows(names: list[str], chosen: list[bool], longest: int, unit: str, rows: Sequence[float]) -> Chart:
+def bar_rows(names: list[str], chosen: list[bool], longest: int, unit: str, rows: Sequence[float]) -> Chart:
     """Return an empty chart for bars at these heights, with their names beside them."""
     span = [max(rows) + 0.5, min(rows) - 0.5 - HEADING]
     figure = base_figure(height=52 + round(34 * (span[0] - span[1])), showlegend=False, barmode="overlay")
@@ -240,7 +240,7 @@ def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str
     return [(f"{part} of KV head {j}", n / K, kv_colour(j, K), PARTS[part]) for j in range(K)]
 
 
-def _totals(figure: Chart, sizes: list[int], texts: list[str], chosen: list[bool], rows: Sequence[float]) -> None:
+def bar_totals(figure: Chart, sizes: list[int], texts: list[str], chosen: list[bool], rows: Sequence[float]) -> None:
     """Add each bar's total after its end."""
     figure.add_scatter(
         x=sizes, y=list(rows), mode="text", textposition="middle right", hoverinfo="skip",

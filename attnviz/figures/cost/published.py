@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attnviz.config import ATTENTION_KINDS, ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
+from attnviz.cost.cached import state_bytes
+from attnviz.cost.sums import mixers
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.cost.variants import with_latent
 from attnviz.equations import tex_lines, tex_text
@@ -28,6 +30,7 @@ from attnviz.figures.cost.labels import FAR, MARK, Spot, place, spread
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, faded, kind_style
+from attnviz.mechanisms import Windowed
 from attnviz.phrases import count, listed
 
 CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
@@ -51,21 +54,35 @@ def counts_text(model: ModelConfig, n_tokens: int, batch_size: int, precision: s
     """State in one sentence a model's parameters and cache."""
     bits, block = PRECISIONS[precision]
     n_bytes = kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block)
+    state = state_bytes(model, batch_size)
+    kept = [f"**{bytes_text(n_bytes - state)}** of KV cache"] if n_bytes > state else []
+    kept += [f"**{bytes_text(state)}** of state"] if state else []
     name, n = escaped(short_name(model)) or "This model", count_parameters(model).total
     crowd = f"**{crowd_text(n_tokens, batch_size)}** in {precision}"
-    return f"{name}: **{n:,} parameters**, and **{bytes_text(n_bytes)}** of KV cache for {crowd}."
+    return f"{name}: **{n:,} parameters**, and {' and '.join(kept)} for {crowd}."
 
 
 def growth_text(model: ModelConfig) -> str:
     """State the bytes that each token adds to the bf16 cache: fewer, once the first has left the window."""
-    first, window = kv_cache_bytes(model, 1), model.sliding_window
-    held = (window or 0) + model.n_sinks
-    later = kv_cache_bytes(model, held + 1) - kv_cache_bytes(model, held) if window else first
+    windows = {m.most_cached for _, m in mixers(model) if isinstance(m, Windowed) and m.most_cached is not None}
+    state, held = state_bytes(model), max(windows, default=0)
+    first = kv_cache_bytes(model, 1) - state
+    later = kv_cache_bytes(model, held + 1) - kv_cache_bytes(model, held) if held else first
+    kept = (
+        f" A state of **{bytes_text(state)}** per sequence stays as large after any number of tokens." if state else ""
+    )
+    if not first:
+        return f"No token adds to the cache: nothing is kept per token.{kept}"
     if later == first or held >= (model.max_context or math.inf):
-        return f"Each token adds **{first:,} B** to the cache in bf16."
+        return f"Each token adds **{first:,} B** to the cache in bf16.{kept}"
+    if len(windows) > 1:
+        return (
+            f"In bf16, the first token adds **{first:,} B** to the cache, and each token after the first {held:,} "
+            f"**{later:,} B**.{kept}"
+        )
     return (
         f"In bf16, each of the first {held:,} tokens adds **{first:,} B** to the cache, and each token after them "
-        f"**{later:,} B**: a layer with a window caches at most {held:,} tokens."
+        f"**{later:,} B**: a layer with a window caches at most {held:,} tokens.{kept}"
     )
 
 

@@ -226,13 +226,28 @@ def facts(view: View) -> None:
         )
     if description:
         _describe(description)
-    _under_every_attention(model, s, "-pasted")
+    if model.mixed_layers:
+        _by_layers(model, s)
+    else:
+        _under_every_attention(model, s, "-pasted")
+
+
+def _by_layers(model: ModelConfig, s: Settings) -> None:
+    """Draw parameters, cache and state of a model whose layers differ, and say what cannot be shown of it."""
+    st.markdown(f"Layers: {figures.layers_text(model)}.")
+    for sentence in figures.only_costs(model):
+        st.info(sentence, icon=":material/info:")
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(figures.parts_of_layers(model), "parts-pasted")
+    with right:
+        charts.show(figures.memory_of_layers(model, s.context, s.batch, s.precision), "memory-pasted")
 
 
 def _describe(found: Description) -> None:
     """Show the fields used from a config.json, the assumed defaults, and the parts that are not counted."""
     n = count_parameters(found.model)
-    active = f", {n.used_per_token:,} active per token" if found.model.moe else ""
+    active = f", {n.used_per_token:,} active per token" if found.model.experts else ""
     st.markdown(f"## {escaped(found.architecture)}: {n.total:,} parameters{active}")
     st.markdown(figures.growth_text(found.model))
     if not found.known:
