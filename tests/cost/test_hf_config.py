@@ -341,7 +341,7 @@ def test_the_class_names_the_architecture_where_model_type_is_missing(name):
 @pytest.mark.parametrize(
     "config, words",
     [
-        ({"model_type": "mamba", "hidden_size": 8}, ["does not know", "mamba"]),
+        ({"model_type": "xlstm", "hidden_size": 8}, ["does not know", "xlstm"]),
         ({"model_type": "foomodel", "num_experts": 8} | SIZES, ["does not know", "foomodel"]),
         ({"model_type": "bar", "sliding_window": 64} | LIKE, ["cannot count it as a Llama", "sliding window"]),
         ({"model_type": "bar", "layer_types": ["sliding_attention"]} | LIKE, ["layer_types"]),
@@ -351,8 +351,8 @@ def test_the_class_names_the_architecture_where_model_type_is_missing(name):
         ({"model_type": "qwen", "no_bias": True} | LIKE, ["no_bias"]),
         ({"model_type": "mllama_text_model", "cross_attention_layers": [3, 8]} | LIKE, ["cross_attention_layers"]),
         ({"model_type": "internlm", "bias": True} | LIKE, ["no field bias"]),
-        ({"model_type": "exaone4"} | LIKE, ["exaone4", "queries and keys"]),
-        ({"model_type": "olmo"} | SIZES, ["no field rms_norm_eps", "other names"]),
+        ({"model_type": "eurobert"} | LIKE, ["eurobert", "queries and keys"]),
+        ({"model_type": "foo"} | SIZES, ["no field rms_norm_eps", "other names"]),
         ({"model_type": "deci", "num_key_value_heads_per_layer": [4] * 7} | LIKE, ["num_key_value_heads_per_layer"]),
         ({"model_type": "bar", "block_configs": [{}] * 7} | LIKE, ["block_configs"]),
         ({"model_type": "bar", "use_cla": True} | LIKE, ["use_cla"]),
@@ -361,7 +361,7 @@ def test_the_class_names_the_architecture_where_model_type_is_missing(name):
         ({"model_type": "bar", "attention_layer_indices": [1]} | LIKE, ["attention_layer_indices"]),
         ({"model_type": "bar", "kv_sharing": 2} | LIKE, ["kv_sharing"]),
         ({"model_type": "hrm_text", "H_cycles": 2} | LIKE, ["H_cycles"]),
-        ({"model_type": "hyperclovax", "use_post_norm": True} | LIKE, ["use_post_norm"]),
+        ({"model_type": "bar", "use_post_norm": True} | LIKE, ["use_post_norm"]),
         ({"model_type": "bar", "heads_by_depth": {"0": 2}} | LIKE, ["heads_by_depth", "each layer"]),
         ({"model_type": "olmoe", "head_dim": 34} | SIZES, ["head_dim must be 52"]),
         ({"hidden_size": 8}, ["model_type"]),
