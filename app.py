@@ -8,16 +8,6 @@ if __name__ == "__main__":  # the page's script, run for each session
     show_page("")
 else:  # imported once by Streamlit's server, which searches this file for a call of st.App
     from attnviz import server
-    from attnviz.ui.addresses import ADDRESSES
-    from attnviz.ui.components import scripts
-    from attnviz.ui.open_browser import opened
-    from attnviz.ui.page_style import PAGE_STYLE
-    from attnviz.ui.warm_start import WARM_START
 
     server.start()
-    app = st.App(
-        __file__,
-        routes=scripts.routes(),
-        lifespan=opened,
-        middleware=[ADDRESSES, WARM_START, PAGE_STYLE, *server.MIDDLEWARE],
-    )
+    app = st.App(__file__, routes=server.ROUTES, lifespan=server.LIFESPAN, middleware=server.MIDDLEWARE)

@@ -87,7 +87,7 @@ PACKAGES = {
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
 }
 STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "rope", "norm", "feedforward", "cache")}
-MAX_SERVER_LINES = 400  # of all files of attnviz/server together
+MAX_SERVER_LINES = 1010  # of all files of attnviz/server together
 CACHES = {"lru_cache", "cachetools", "cache_data", "cache_resource", "cached_by_model", "computed_once"}
 MODULES = re.compile(r"attnviz[.]modules\b")
 # In brackets, or this file would violate its own rule.

@@ -5,17 +5,21 @@ The environment variable ATTNVIZ_WITHOUT="stale,memory" disables files by name, 
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 
-from attnviz.server import base_url, memory, paint_first, preempt, stale
-
-_WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
-
-
-def wanted(name: str) -> bool:
-    """Check whether the file of this name is enabled."""
-    return "all" not in _WITHOUT and name not in _WITHOUT
+from attnviz.server import (
+    addresses,
+    base_url,
+    memory,
+    open_browser,
+    page_style,
+    paint_first,
+    preempt,
+    scripts,
+    stale,
+    warm_start,
+)
+from attnviz.server.switches import wanted
 
 
 def _enabled(*files: ModuleType) -> list[ModuleType]:
@@ -28,4 +32,6 @@ def start() -> None:
         file.start()
 
 
-MIDDLEWARE = tuple(file.MIDDLEWARE for file in _enabled(stale, base_url, paint_first))
+ROUTES = scripts.routes() if wanted("scripts") else []
+LIFESPAN = open_browser.opened if wanted("open_browser") else None
+MIDDLEWARE = [file.MIDDLEWARE for file in _enabled(addresses, warm_start, page_style, stale, base_url, paint_first)]

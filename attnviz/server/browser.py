@@ -6,24 +6,22 @@ from pathlib import Path
 
 import streamlit as st
 
-from attnviz.server import preload, wanted
+from attnviz.server import preload, scripts
+from attnviz.server.switches import wanted
 
-ONCE = """export default function ({ data }) {
-if (document.attnvizWorkarounds) return;
-document.attnvizWorkarounds = true;
-%s}
-"""
-
-
-def _enabled(suffix: str, form: str = "%s") -> str:
-    """Return the enabled files of this folder with this suffix, each put into `form`."""
-    files = sorted(Path(__file__).parent.glob(f"*.{suffix}"))
-    return "".join(form % file.read_text(encoding="utf-8") for file in files if wanted(file.stem))
-
-
+IN_HTML = {"page", "page_style"}  # not of this component: a library of the scripts; the style sheet in each page's HTML
 _HIDDEN = ".st-key-workarounds { display: none; }\n"
-_SCRIPT = ONCE % _enabled("js", "{\n%s}\n")  # each script is a block of its own, run once per opened document
-_component = st.components.v2.component("workarounds", css=_HIDDEN + _enabled("css"), js=_SCRIPT, isolate_styles=False)
+
+
+def enabled(suffix: str) -> list[Path]:
+    """Return the enabled files of this folder with this suffix."""
+    files = sorted(Path(__file__).parent.glob(f"*.{suffix}"))
+    return [file for file in files if file.stem not in IN_HTML and wanted(file.stem)]
+
+
+_STYLE = _HIDDEN + "".join(file.read_text(encoding="utf-8") for file in enabled("css"))
+_SCRIPT = scripts.loader(*(f"server/{file.name}" for file in enabled("js")))
+_component = st.components.v2.component("workarounds", css=_STYLE, js=_SCRIPT, isolate_styles=False)
 _URLS = preload.urls()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 
-from attnviz.server import wanted
+from attnviz.server.switches import wanted
 
 
 def is_requested() -> bool:

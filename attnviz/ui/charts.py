@@ -78,7 +78,7 @@ def formula(drawing: Drawing | Caption) -> None:
 
 
 def equations(lines: str) -> None:
-    """Show lines of LaTeX below each other; style.css wraps each of them where it is wider than the page."""
+    """Show lines of LaTeX below each other; page_style.css wraps each of them where it is wider than the page."""
     st.latex("\n$$\n$$\n".join(lines.splitlines()))  # a block each: within one, KaTeX wraps nothing after `\\\\`
 
 

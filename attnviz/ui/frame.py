@@ -13,6 +13,7 @@ from attnviz.compute.beyond_training import beyond_training, model_card, split_c
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.server.browser import workarounds
+from attnviz.server.page_style import BASE, IN_HTML, LEFT, style
 from attnviz.session import opening
 from attnviz.session.kinds import MAX_CHARACTERS
 from attnviz.session.pages import PAGES
@@ -20,7 +21,6 @@ from attnviz.ui import alone, local, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.components.tab_mark import tab_mark
 from attnviz.ui.lesson_bar import lesson_bar, open_linked_step
-from attnviz.ui.page_style import LEFT, style
 from attnviz.ui.problems import show_problem
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
@@ -39,9 +39,9 @@ def show_page(path: str) -> None:
     element, presented = state.alone(), state.current().present
     if not element:
         st.title(page.name)  # first, so that something is visible early
-    by_html = bool(element and st.context.is_embedded and not presented)  # the page's HTML has the rules
-    if presented or (element and not by_html):
-        st.html(f"<style>{style(element, presented)}</style>")
+    by_html = bool(IN_HTML and element and st.context.is_embedded and not presented)  # the page's HTML has the rules
+    if rules := BASE * (not IN_HTML) + style(element, presented) * (not by_html):
+        st.html(f"<style>{rules}</style>")
     if element:
         above = st.container()
         import_module(page.module)

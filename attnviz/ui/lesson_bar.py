@@ -127,7 +127,7 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
     st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
     st.button("Leave", key="lesson-leave", on_click=_leave)
     if number == 1:
-        with st.container(key="lesson-present-key", width="content"):  # hidden on touch screens by ui/style.css
+        with st.container(key="lesson-present-key", width="content"):  # not on touch screens: page_style.css
             st.caption("P presents the lesson")
 
 

@@ -18,9 +18,6 @@ from attnviz.ui import charts
 
 CHART_INTERVAL = 1  # second between two redraws of the chart
 FIRST_BAR, BAR_INTERVAL = 0.5, 0.3  # seconds before a progress bar is shown, and between two of its states
-ONE_STOP = (  # Streamlit's own would lose the results; the element keeps the style in its place, where it is cleared
-    '<i></i><style>[data-testid="stStatusWidget"] { display: none; }</style>'
-)
 
 
 class Found(Protocol):
@@ -88,9 +85,11 @@ def progress(label: str) -> Iterator[None]:
 
 
 def stop_button(label: str, stop: Callable[[], None]) -> None:
-    """Button that stops the running computation and keeps its results, in place of Streamlit's own."""
-    st.html(ONE_STOP)
-    st.button(label, on_click=stop)
+    """Button that stops the running computation and keeps its results.
+
+    The style sheet hides Streamlit's own, which would lose them.
+    """
+    st.button(label, key=f"stop-{label}", on_click=stop)
 
 
 def _rounded_up(seconds: float) -> int:

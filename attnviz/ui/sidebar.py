@@ -69,7 +69,7 @@ def _controls(view: View) -> None:
 
 @state.part(state.NARROW, always)
 def on_narrow_screens(view: View) -> None:
-    """Expander titled with the text and the model, with the controls for both; style.css hides it on wide screens."""
+    """Expander titled with the text and the model, with the controls for both; page_style.css hides it if wide."""
     s = view.settings
     title = [_quoted_start(s.text)] * state.page().needs_text + [s.model_name]
     with (

@@ -15,13 +15,12 @@ from typing import Any
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attnviz.compute import choices
 from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT
 from attnviz.compute.view import View, drawable
+from attnviz.server.history import is_by_history
 from attnviz.server.own_request import is_requested
-from attnviz.session import opening
 from attnviz.session.kinds import Number
 from attnviz.session.page import Element, Page
 from attnviz.session.pages import ELEMENTS, PAGES
@@ -73,7 +72,7 @@ def open_page(page: Page) -> None:
     also win when a link leads to another page, because it may predate the latest change; but not for Back and Forward,
     nor for a link to a lesson step.
     """
-    to_another = st.session_state.get(_PAGE, page.path) != page.path and not _by_history()
+    to_another = st.session_state.get(_PAGE, page.path) != page.path and not is_by_history()
     st.session_state[_PAGE], st.session_state[_DRAWN], st.session_state[_LINKED] = page.path, [], None
     link = st.query_params.to_dict()
     to_another = to_another and _step_of(link) in (("", "1"), _step_of(current().to_link()))
@@ -178,12 +177,6 @@ def follow(page: Page) -> None:
         st.switch_page(PAGES[path].file, query_params=current().to_link())
 
 
-def _by_history() -> bool:
-    """Check whether the browser's Back or Forward started this run."""
-    run = get_script_run_ctx()
-    return run is not None and run.is_history_navigation
-
-
 def write_link() -> None:
     """Write the current settings to the URL, unless a switch to another page is pending."""
     settings = current()
@@ -218,7 +211,7 @@ def take_link_lesson() -> bool:
 def file_name(part: str) -> str:
     """Return the download name for this part: page, part and model; as in `components/save.js`."""
     name = page().path.replace("_", "-") or "overview"
-    return re.sub(r"[^\w-]", "", f"attnviz-{name}-{part}-{opening.short_name(current().model)}")
+    return re.sub(r"[^\w-]", "", f"attnviz-{name}-{part}-{current().model}")
 
 
 # ---- parts

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Playwright
 
+from attnviz.server.scripts import LOADER
 from attnviz.session.pages import ALL, PAGES
-from attnviz.ui.components.scripts import LOADER
 from tests.browser.engines import Window, firefox, webkit
 from tests.browser.heads import TEXT
 from tests.browser.painted import painted_fraction
@@ -249,5 +249,5 @@ ONE_AFTER_THE_OTHER = """async loader => {
 def test_a_component_draws_in_order_once_its_script_has_come_with_its_cleanup_and_its_errors(window: Window) -> None:
     window.load(f"{window.url}/_stcore/health")
     window.run("() => { window.wrong = []; window.roots = () => [document]; window.all = () => []; }")
-    loader = LOADER.format(url="{url}")
+    loader = LOADER.format(files='["{url}"]', folder="").replace("`/${file}`", "file")
     assert window.run(ONE_AFTER_THE_OTHER, loader) == [[1, 2, 3, -1], "no"]

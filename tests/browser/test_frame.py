@@ -280,7 +280,7 @@ def a_chart_can_be_saved_in_four_ways(page: Page) -> None:
     assert saved(page, "PNG").startswith(b"\x89PNG")
     svg = saved(page, "SVG")
     assert b"<svg" in svg[:200]
-    assert b"fill: rgb(91, 95, 106)" in svg and b"fill: rgb(128, 132, 149)" not in svg  # as in style.css
+    assert b"fill: rgb(91, 95, 106)" in svg and b"fill: rgb(128, 132, 149)" not in svg  # as in page_style.css
     assert b"plotly" in saved(page, "HTML").lower()
 
 

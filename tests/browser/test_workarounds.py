@@ -6,14 +6,12 @@ When one of these fails because both servers behave alike, Streamlit has changed
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from attnviz import server as app_server
-from attnviz.server import browser
-from tests.browser.conftest import NARROW, WIDE, go, turn_to, viewport
+from attnviz.server import browser, switches
+from tests.browser.conftest import NARROW, WIDE, go, viewport
 from tests.browser.painted import settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import pick_model, to_page
@@ -89,7 +87,7 @@ def test_workarounds_in_the_browser_make_a_difference_and_the_app_works_without_
     with serve(env={"ATTNVIZ_WITHOUT": "all"}) as plain:
         assert seen(page, server) == {name: with_it for name, (*_, with_it, _) in EFFECTS.items()}
         assert seen(page, plain) == {name: without_it for name, (*_, without_it) in EFFECTS.items()}
-        settings_heads_pages_and_charts_work(page)
+        settings_heads_pages_and_charts_work(page, plain)
         assert plain.tracebacks() == []
 
 
@@ -103,10 +101,10 @@ def seen(page: Page, server: Server) -> dict[str, int | bool]:
     return found
 
 
-def settings_heads_pages_and_charts_work(page: Page) -> None:
+def settings_heads_pages_and_charts_work(page: Page, plain: Server) -> None:
     page.set_viewport_size(viewport(WIDE))
     page.get_by_test_id("stExpandSidebarButton").click()  # the phone's was closed
-    turn_to(page, "heads?window=9")
+    go(page, plain, "heads?window=9")
     pick_model(page, "MQA")
     expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
     settle(page)
@@ -129,11 +127,6 @@ def settings_heads_pages_and_charts_work(page: Page) -> None:
 
 @pytest.mark.parametrize("name", EFFECTS)
 def test_each_is_switched_off_by_its_name_alone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    files = {
-        file.stem: file.read_text(encoding="utf-8")
-        for file in Path(browser.__file__).parent.glob("*.*")
-        if file.stem in EFFECTS
-    }
-    monkeypatch.setattr(app_server, "_WITHOUT", [name])
-    sent = browser._enabled("js") + browser._enabled("css")
-    assert {stem for stem, text in files.items() if text not in sent} == {name}
+    monkeypatch.setattr(switches, "_WITHOUT", [name])
+    sent = {file.stem for file in (*browser.enabled("js"), *browser.enabled("css"))}
+    assert EFFECTS.keys() - sent == {name}

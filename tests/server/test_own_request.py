@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.runtime.scriptrunner_utils.script_run_context import FragmentThreadState
 
-from attnviz import server
-from attnviz.server import own_request
+from attnviz.server import own_request, switches
 
 CASES = {  # the widget's fragment, the requested ones: does its value count?
     ("heads", ("heads",)): True,
@@ -19,7 +18,7 @@ CASES = {  # the widget's fragment, the requested ones: does its value count?
 
 @pytest.mark.parametrize(("off", "by_case"), [("", CASES), ("own_request", dict.fromkeys(CASES, True))])
 def test_a_value_counts_where_its_own_fragment_was_requested(monkeypatch, off, by_case):
-    monkeypatch.setattr(server, "_WITHOUT", [off])
+    monkeypatch.setattr(switches, "_WITHOUT", [off])
     for (fragment, requested), counts in by_case.items():
         run = SimpleNamespace(fragment_ids_this_run=list(requested))
         monkeypatch.setattr(own_request, "get_script_run_ctx", lambda run=run: run)

@@ -8,7 +8,7 @@ from time import perf_counter
 import pytest
 
 from attnviz import server as server_files
-from attnviz.server import paint_first, stale
+from attnviz.server import paint_first, stale, switches
 from attnviz.server.paint_first import GRID, SECONDS, PaintFirst
 from tests.browser.server import Server
 from tests.server.timed import Timed
@@ -47,7 +47,7 @@ def test_other_requests_do_not_wait():
 
 
 def test_it_is_switched_off_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_files, "_WITHOUT", ["paint_first"])
+    monkeypatch.setattr(switches, "_WITHOUT", ["paint_first"])
     assert server_files._enabled(stale, paint_first) == [stale]
 
 

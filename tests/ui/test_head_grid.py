@@ -11,6 +11,7 @@ import pytest
 
 from attnviz.figures import theme
 from attnviz.figures.blocks import block_size
+from attnviz.server import scripts
 from attnviz.ui.components import events
 from attnviz.ui.components import head_grid as grid
 from attnviz.ui.components.declared import HERE
@@ -136,10 +137,9 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     allowed = np.ones((1, 128, 128), bool)  # the worst case: no masked triangle to omit
     header = {"kv": list(range(8)), "labels": [["·token"] * 128] * 2}
     message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
-    scripts = "call.js", "packed_weights.js", "head_zoom.js", "save_choices.js", "save_buttons.js", "head_grid.js"
-    code = sum(
-        (HERE / name).stat().st_size for name in (*scripts, "save_choices.css", "save_buttons.css", "head_grid.css")
-    )
+    styles = "call.css", "save_choices.css", "save_buttons.css", "head_grid.css"
+    code = sum(len(scripts.SCRIPTS[name]) for name in scripts.with_imported("ui/components/head_grid.js"))
+    code += sum((HERE / name).stat().st_size for name in styles)
     assert len(message) + code <= 2.5 * 8 * 128 * 128
 
 

@@ -1,4 +1,7 @@
 // Attention maps side by side: hover shows a cell's weight; a map or a cell can be chosen.
+import { begun, el, pageColour, POINT, pointOn, TOUCH } from "./call.js";
+import { colourAt, isDark, printed, ratioOf, sharply, sheet, short, ways } from "./packed_weights.js";
+import { saveButtons } from "./save_buttons.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".am");

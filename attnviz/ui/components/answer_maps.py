@@ -22,7 +22,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("answer_maps", HTML, "packed_weights", "save_choices", "save_buttons")
+_mount = declared("answer_maps", HTML)
 
 Rows = Sequence[Sequence[float | None]]
 Place = tuple[int, int, int]  # map, row, column

@@ -1,24 +1,24 @@
 // Streamlit calls a component again for each change, on the same elements, and may clean up an earlier call after a later one
 // has begun. So each call has its own abort signal for its listeners: `const call = begun(root)`, `return call.end`.
-function begun(root) {
+export function begun(root) {
   root.call?.abort();
   const call = (root.call = new AbortController());
   return { signal: call.signal, end: () => call.abort() };
 }
 
-const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
+export const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 
-// A colour of style.css, for a canvas, which knows no variables.
-const pageColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
+// A colour of page_style.css, for a canvas, which knows no variables.
+export const pageColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
 
 // The height available to a presented drawing, in its own (zoomed) pixels; Infinity outside presentation mode.
-function slideHeight(element) {
+export function slideHeight(element) {
   return parseFloat(getComputedStyle(element).getPropertyValue("--slide-height")) || Infinity;
 }
 
 // The zoom factor of an element, window pixels per element pixel: above 1 while presenting and in full screen. Pointer positions are in
 // window pixels, an element's own width is not. WebKit has no currentCSSZoom.
-function zoomOf(element) {
+export function zoomOf(element) {
   if (element.currentCSSZoom) return element.currentCSSZoom;
   let zoom = 1;
   for (let at = element; at; at = at.parentElement ?? at.getRootNode().host) zoom *= +getComputedStyle(at).zoom || 1;
@@ -26,13 +26,13 @@ function zoomOf(element) {
 }
 
 // The bounding box of an element in window pixels. WebKit measures in the element's own.
-function boxOf(element, zoom = zoomOf(element)) {
+export function boxOf(element, zoom = zoomOf(element)) {
   const box = element.getBoundingClientRect();
   return zoom === 1 || measuredInWindow() ? box : scaled(box, zoom);
 }
 
 // A box that the browser measured, of an element or of a text in it, in pixels of that element.
-const inOwnPixels = (box, zoom) => (zoom === 1 || !measuredInWindow() ? box : scaled(box, 1 / zoom));
+export const inOwnPixels = (box, zoom) => (zoom === 1 || !measuredInWindow() ? box : scaled(box, 1 / zoom));
 
 const scaled = ({ x, y, width, height }, by) => new DOMRect(by * x, by * y, by * width, by * height);
 
@@ -47,17 +47,11 @@ function measuredInWindow() {
   return document.attnvizMeasured;
 }
 
-// The box of the bar at the bottom of the window. Empty where there is none: between two pages it is gone.
-function barBox() {
-  const bar = document.querySelector("[data-testid=stBottom]");
-  return bar ? boxOf(bar) : new DOMRect();
-}
-
 // The pointer's place on an element, in pixels of the element.
-function pointOn(element, { clientX, clientY }) {
+export function pointOn(element, { clientX, clientY }) {
   const zoom = zoomOf(element), { left, top } = boxOf(element, zoom);
   return [(clientX - left) / zoom, (clientY - top) / zoom];
 }
 
 // Fingers do not hover, and have no keys.
-const TOUCH = matchMedia("(hover: none)").matches, POINT = TOUCH ? "Tap" : "Point at";
+export const TOUCH = matchMedia("(hover: none)").matches, POINT = TOUCH ? "Tap" : "Point at";

@@ -1,5 +1,9 @@
 // Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
-// of the page, marks the scrolled page, and lets a typed text go along to the next one.
+// of the page.
+import { begun, boxOf } from "./call.js";
+import { saving } from "./save.js";
+import { isIdle } from "../../server/page.js";
+
 async function copy(write, status) {
   const text = settled().then(write);
   try {
@@ -12,11 +16,11 @@ async function copy(write, status) {
   setTimeout(() => (status.textContent = ""), 4000);
 }
 
-// The click also applies a text that was only typed; the address has it when the app has answered (attnviz/server/idle.js). A browser
+// The click also applies a text that was only typed; the address has it when the app has answered. A browser
 // allows a copy for 5 s.
 async function settled() {
   const end = performance.now() + 4000;
-  for (let still = 0; still < 4 && performance.now() < end; still = document.attnvizIdle?.() === false ? 0 : still + 1)
+  for (let still = 0; still < 4 && performance.now() < end; still = !isIdle() ? 0 : still + 1)
     await new Promise((done) => setTimeout(done, 50));
 }
 
@@ -72,7 +76,5 @@ export default function ({ data, parentElement }) {
   step.hidden = !document.attnvizSave.writesLessons;
   step.onclick = () => offer(choice, document.attnvizSave.drawings, lessonStep);
   choice.onchange = () => { copy(choice.make.bind(null, choice.value), status); choice.hidden = true; };
-  markScrolled(call.signal);
-  sendTypedFirst(call.signal);
   return call.end;
 }

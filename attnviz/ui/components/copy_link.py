@@ -21,7 +21,7 @@ HTML = """
 <span role="status" aria-live="polite"></span>
 """
 
-_component = declared("copy_link", HTML, "save_file", "save", "scrolled", "typed_first", css="buttons")
+_component = declared("copy_link", HTML, css="buttons")
 
 
 def copy_link() -> None:

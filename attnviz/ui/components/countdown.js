@@ -1,5 +1,6 @@
 // Counts down with the browser's clock from the remaining time in the payload. The answers would be lost with the page: the browser
 // asks before it closes the page or loads it again.
+import { begun } from "./call.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".cd"), call = begun(root), text = new TextDecoder().decode(data);

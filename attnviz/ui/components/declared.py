@@ -7,25 +7,22 @@ from pathlib import Path
 
 import streamlit as st
 
-from attnviz.ui.components import scripts
+from attnviz.server import scripts
 
 HERE = Path(__file__).parent
 
 
-def declared(name: str, html: str, *before: str, css: str | None = None) -> Callable:
-    """Return the component made of `name`.js and, if present, `name`.css; calling it mounts it on the page.
+def declared(name: str, html: str, css: str = "") -> Callable:
+    """Return the component made of `name`.js and the styles of that and of what it imports; calling it mounts it.
 
-    before: shared scripts prepended to its own, in addition to `call`, with their styles. css: name of another style
-    file to use instead of its own.
+    css: name of another style file to use instead of its own.
     """
-    styles = [HERE / f"{each}.css" for each in ("call", *before, css or name)]
+    script = f"ui/components/{name}.js"
+    imported = [Path(each).stem for each in scripts.with_imported(script)[:-1]]
+    styles = [HERE / f"{each}.css" for each in (*imported, css or name)]
     return st.components.v2.component(
         name,
         html=html,
-        css="".join(_read(style) for style in styles if style.exists()) or None,
-        js=scripts.of(("call", *before, name)),
+        css="".join(style.read_text(encoding="utf-8") for style in styles if style.exists()) or None,
+        js=scripts.loader(script),
     )
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")

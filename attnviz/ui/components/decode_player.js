@@ -1,4 +1,8 @@
 // Player of a generated text: playing and stepping run in the browser; another candidate is requested from the server.
+import { begun, el, pageColour, slideHeight } from "./call.js";
+import { colours, isDark, parts, printed, ratioOf, scale, sharply, sheet, short, weightText } from "./packed_weights.js";
+import { saveButtons } from "./save_buttons.js";
+import { isOutdated } from "../../server/page.js";
 
 const MAX_COLUMN_WIDTH = 9, BAND = 4, GAP = 6; // pixels: maximal width of a token in the caches; height of a cached tensor of one head; between layers
 const CACHES_SHARE = 0.25, CACHES_HEIGHT = 560, MIN_LAYER_HEIGHT = 8; // of the height while presenting, and pixels otherwise, at most, for all layers; pixels of one, at least
@@ -136,8 +140,7 @@ function more(view) {
 // What is shown stays right whatever the server answers, so server/dimming.css does not dim it meanwhile: until a candidate
 // is chosen, or something outside the player is used, which may change the text or a setting.
 function ask(view, what, value) {
-  const outdated = hostOf(view).closest("[data-stale=true]");
-  if (!outdated && Date.now() - view.used > SETTLES_AFTER) stays(view, true);
+  if (!isOutdated(view.root) && Date.now() - view.used > SETTLES_AFTER) stays(view, true);
   view.send(what, value);
 }
 
@@ -263,7 +266,7 @@ function pieceOf(d, from, stop, text) {
 }
 
 function candidates(view, step, now) {
-  const { d } = view, head = el("tr", "");
+  const head = el("tr", "");
   head.append(el("th", "", "token"), ...step.stages.map(([name]) => el("th", "", name)));
   const rows = step.candidates.map((id, i) => {
     const row = el("tr", id === step.id ? "chosen" : ""), cell = el("td", ""), label = step.names[id], begins = step.begins[id] ?? "";

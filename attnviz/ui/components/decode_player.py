@@ -56,7 +56,7 @@ HTML = """
 """
 
 LARGEST = 2**53  # of the integers that a JavaScript number represents exactly
-_mount = declared("decode_player", HTML, "packed_weights", "save_choices", "save_buttons")
+_mount = declared("decode_player", HTML)
 
 
 @dataclass(frozen=True)

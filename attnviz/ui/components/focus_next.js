@@ -1,5 +1,8 @@
 // After a question is answered its button is gone, and the focus would be on the document, before everything else. Not on a phone,
 // where the focus on a field opens the keyboard.
+import { begun } from "./call.js";
+import { isIdle, isOutdated } from "../../server/page.js";
+
 const TURN = 60, WAIT = 1000, AT_MOST = 10_000; // milliseconds: between looks; for the best controls; in all
 
 export default function ({ data, parentElement }) {
@@ -10,9 +13,9 @@ export default function ({ data, parentElement }) {
     const waited = performance.now() - began;
     if (waited > AT_MOST) return end();
     const offered = waited < WAIT ? best : [...best, ...others]; // a field's script can still be loading when its form's button is there
-    const next = offered.map(found).find(Boolean), idle = document.attnvizIdle?.() ?? true; // attnviz/server/idle.js
+    const next = offered.map(found).find(Boolean);
     // The pressed button keeps the focus until Streamlit removes it, some time after the run.
-    if (!next || !idle || (next.getRootNode().host ?? next).closest("[data-stale=true]") || document.activeElement !== document.body) return setTimeout(turn, TURN);
+    if (!next || !isIdle() || isOutdated(next) || document.activeElement !== document.body) return setTimeout(turn, TURN);
     next.focus({ preventScroll: true });
     end();
   };

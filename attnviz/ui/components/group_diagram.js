@@ -1,6 +1,10 @@
 // Which query head reads which KV head: circles above, boxes below, one line per query head.
 // data: {label, hint?, rows: {queries, kvs, reads, index}, queries: [{name, kv, also?, description, wrong}], kvs: [{name, colour, description}],
 // selected}. also: further boxes that a query head reads.
+import { begun, TOUCH } from "./call.js";
+import { saveButtons } from "./save_buttons.js";
+import { add } from "./svg.js";
+
 const HINT = `${TOUCH ? "Tap a head" : "Point at a head, or use the arrow keys,"} to see which heads share its keys and values.`;
 
 // Positions for a given width; a KV head is centred below its share of the row.

@@ -16,7 +16,7 @@ HTML = (
     '<p class="gd-readout" aria-live="polite"></p></div>'
 )
 
-_mount = declared("group_diagram", HTML, "save_choices", "save_buttons", "svg")
+_mount = declared("group_diagram", HTML)
 
 
 def group_diagram(data: dict, key: str, on_head: Callable[[int], None]) -> None:

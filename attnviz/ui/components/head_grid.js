@@ -1,5 +1,11 @@
 // The head grid in the browser: unpacks the cells, paints all heads on one canvas under their boxes (a canvas per head would
 // be a compositor layer each), and handles pointer and keys without the server.
+import { begun, boxOf, el, POINT, slideHeight, TOUCH, zoomOf } from "./call.js";
+import {
+  colours, fingers, hovering, isDark, painter, placeOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
+} from "./packed_weights.js";
+import { columnsOf, inRows, inSight, STEP, widths, zoomButtons, zooming, zoomTo } from "./head_zoom.js";
+import { saveButtons } from "./save_buttons.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hg");
@@ -220,14 +226,13 @@ function brackets(d, heads) {
 function makeHead(view, layer, head) {
   const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap");
   const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
-  const dotted = !!role && d.dotted.includes(role[0]);
-  box.classList.toggle("has-role", dotted);
+  box.classList.toggle("has-role", !!role && d.dotted.includes(role[0])); // with undefined, toggle() would set it
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
   box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${readBy(d, layer, head)}` + (role ? ", " + role[2] : ""));
   box.style.setProperty("--hue", d.marks[d.kv[head]]);
-  map.append(el("i", "mark"), ...(dotted ? [el("i", "dot")] : [])); // an element, which a saved picture has too
+  map.append(el("i", "mark"));
   cap.append(el("b", "", name), pin);
   if (role) {
     box.here = el("span", "");
@@ -303,12 +308,6 @@ function paint(view) {
     if (view.zoom > 1 && side > Math.max(N, M)) ink.drawImage(aPixelPerCell(view, cells, N, M, table), x, y, side, side);
     else ink.putImageData(scale(cells, N, M, side, side, table), x, y);
   }
-}
-
-// Of a zoomed grid only the visible part is painted.
-function inSight({ scroll }, zoom) {
-  const box = boxOf(scroll, zoom);
-  return new DOMRect(box.left, box.top, scroll.clientWidth * zoom, scroll.clientHeight * zoom);
 }
 
 function aPixelPerCell(view, cells, N, M, table) {

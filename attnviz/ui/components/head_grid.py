@@ -28,7 +28,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_grid", HTML, "packed_weights", "head_zoom", "save_choices", "save_buttons")
+_mount = declared("head_grid", HTML)
 
 
 def head_grid(

@@ -1,4 +1,8 @@
 // One query from score to weight, a bar per key. Hover is handled here; choosing another key is sent to the server.
+import { begun, el, pointOn, slideHeight } from "./call.js";
+import { painter, printed, ratioOf, sharply, sheet } from "./packed_weights.js";
+import { saveButtons } from "./save_buttons.js";
+import { FAINT, fontOf, inks, labelsOf, name, ticks, upright, widest, word, writeTexts } from "./head_canvas.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hv");

@@ -1,5 +1,11 @@
 // One head in the browser: its map with tokens on both axes. Hover, colours and marks are handled here; choosing another
 // query or key is sent to the server.
+import { begun, boxOf, el, pointOn, slideHeight, TOUCH } from "./call.js";
+import {
+  colours, fingers, hovering, isDark, painter, placeOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
+} from "./packed_weights.js";
+import { saveButtons } from "./save_buttons.js";
+import { fontOf, inks, labelsOf, name, NEUTRAL, ticks, upright, widest, word, writeTexts } from "./head_canvas.js";
 
 const HINT = `${TOUCH ? "Tap a cell to read its weight and" : "Point at a cell to read its weight. Click it, or move with the arrow keys and press Enter,"} \
 to select its query and key for the bars and for “One weight, step by step”.`;

@@ -59,10 +59,8 @@ PATH_HTML = """
 </div>
 """
 
-_mount = declared("head_view", MAP_HTML, "packed_weights", "save_choices", "save_buttons", "head_canvas")
-_mount_path = declared(
-    "head_path", PATH_HTML, "packed_weights", "save_choices", "save_buttons", "head_canvas", css="head_view"
-)
+_mount = declared("head_view", MAP_HTML)
+_mount_path = declared("head_path", PATH_HTML, css="head_view")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 // Zoom of the head grid: from all heads down to single cells, by wheel, pinch, keys and buttons.
+import { boxOf, el, slideHeight, TOUCH, zoomOf } from "./call.js";
 
-const CELL = 24, STEP = 1.5; // maximal pixels per cell; factor per press
+export const CELL = 24, STEP = 1.5; // maximal pixels per cell; factor per press
 
-function zoomButtons(view) {
+export function zoomButtons(view) {
   const line = el("span", "zoom"), add = (text, name, press) => {
     const button = Object.assign(el("button", "", text), { type: "button", title: name, onclick: press });
     button.setAttribute("aria-label", name);
@@ -17,7 +18,7 @@ function zoomButtons(view) {
 }
 
 // Ctrl + wheel (browsers report a touchpad pinch as this) and two fingers zoom; the wheel alone and one finger scroll.
-function zooming(view) {
+export function zooming(view) {
   const { scroll, grid } = view;
   let start = null, due = false;
   const between = ([a, b]) => [(a.clientX + b.clientX) / 2, (a.clientY + b.clientY) / 2];
@@ -44,8 +45,14 @@ function zooming(view) {
   });
 }
 
+// Of a zoomed grid only the visible part is painted.
+export function inSight({ scroll }, zoom) {
+  const box = boxOf(scroll, zoom);
+  return new DOMRect(box.left, box.top, scroll.clientWidth * zoom, scroll.clientHeight * zoom);
+}
+
 // Zooms around the point (x, y) of the window; without one, centres the hovered or selected head.
-function zoomTo(view, level, x, y, at = held(view, x, y)) {
+export function zoomTo(view, level, x, y, at = held(view, x, y)) {
   const { scroll, d } = view;
   if (view.zoom === 1) view.fit = { side: at.head.map.clientWidth, height: scroll.clientHeight };
   const most = Math.max(1, (CELL * Math.max(d.shape[2], d.shape[3])) / view.fit.side);
@@ -77,7 +84,7 @@ function headNear({ heads, grid }, x, y) {
   return heads.map((head) => [distance(head), head]).reduce((a, b) => (b[0] < a[0] ? b : a))[1];
 }
 
-const inRows = (view) => view.show === "layers" || view.show === "overview";
+export const inRows = (view) => view.show === "layers" || view.show === "overview";
 
 const LARGE = 72; // pixels: width of a map from which its name is shown
 const SMALL = { name: 52, short: 28, gap: 2, most: 64, height: TOUCH ? 1100 : 640 }; // pixels, of the overview: a layer's name, maps, all
@@ -91,7 +98,7 @@ function overviewOf({ root, scroll, d }) {
   return { columns, side: Math.max(12, Math.min(root.matches(":fullscreen") ? Infinity : SMALL.most, Math.floor(side(columns)))) };
 }
 
-const columnsOf = (view) => (view.show === "overview" ? overviewOf(view).columns : 1);
+export const columnsOf = (view) => (view.show === "overview" ? overviewOf(view).columns : 1);
 
 const USUAL = 170, CAPTION = 28, BRACKET = 32; // pixels: widest map; heights of a map's name and of the line of KV heads, with gaps
 
@@ -104,7 +111,7 @@ function filling({ root, scroll, d, lines }) {
 }
 
 // Column widths: all maps fit, or follow the zoom; a zoomed grid scrolls within its unzoomed height.
-function widths(view) {
+export function widths(view) {
   const { grid, scroll, zoom, d } = view, H = Math.ceil(d.shape[1] / view.lines), side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
   const overview = view.show === "overview", small = overview && side < LARGE, fixed = side && `${side}px`;
   const usual = overview ? `minmax(7px, ${overviewOf(view).side}px)` : `minmax(24px, ${filling(view)}px)`;

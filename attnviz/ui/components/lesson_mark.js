@@ -1,5 +1,8 @@
 // Outlines the element of a lesson step, keeps it above the lesson bar until everything is drawn, and announces the step in a live
 // region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
+import { begun, boxOf, zoomOf } from "./call.js";
+import { bottom, isIdle, main } from "../../server/page.js";
+
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
 const WATCHED = 2500; // milliseconds for which the element is kept in sight: a drawing above it may still grow
 const TURN = 60, STILL = 4, AGAIN = 10; // milliseconds between looks; looks without movement after which a position is final; and further
@@ -38,7 +41,7 @@ function landmark(label) {
 function showAnswer() {
   const answer = document.querySelector(".st-key-lesson-question"), text = answer?.closest(".st-key-lesson-text");
   if (!text) return;
-  for (const scroller of [text, document.querySelector("[data-testid=stBottom]")]) { // the text, or the bar beside a presented drawing
+  for (const scroller of [text, bottom()]) { // the text, or the bar beside a presented drawing
     scroller.scrollTop += (boxOf(answer).top - boxOf(scroller).top) / zoomOf(scroller);
   }
 }
@@ -65,7 +68,7 @@ function arrive(signal, target, place, look, name) {
   const turn = () => {
     if (until.aborted) return;
     const element = document.querySelector(`.${target}`), box = element && boxOf(element), now = performance.now();
-    const drawn = box?.height > 20, runs = document.attnvizIdle?.() === false;
+    const drawn = box?.height > 20, runs = !isIdle();
     still = drawn && last !== null && Math.abs(box.top - last) < 1 && !runs ? still + 1 : 0;
     last = drawn ? box.top : null;
     if (!still) moved = now;
@@ -80,14 +83,14 @@ function arrive(signal, target, place, look, name) {
 
 // Pixels to scroll: an element that fits between the header and the bar is shown whole, another from its beginning.
 function away(box) {
-  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = barBox();
-  const bottom = (bar.top > 0 ? bar.top : window.innerHeight) - MARGIN; // in a wide presentation the bar is beside the drawing
-  const fits = box.height <= bottom - top;
-  return box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - bottom);
+  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = boxOf(bottom());
+  const end = (bar.top > 0 ? bar.top : window.innerHeight) - MARGIN; // in a wide presentation the bar is beside the drawing
+  const fits = box.height <= end - top;
+  return box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - end);
 }
 
 function toSight(box, atOnce) {
-  const by = away(box), main = document.querySelector("[data-testid=stMain]");
+  const by = away(box);
   const calm = atOnce || matchMedia("(prefers-reduced-motion: reduce)").matches;
-  if (Math.abs(by) > 1) main.scrollBy({ top: by, behavior: calm ? "auto" : "smooth" });
+  if (Math.abs(by) > 1) main().scrollBy({ top: by, behavior: calm ? "auto" : "smooth" });
 }

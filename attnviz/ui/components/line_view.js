@@ -1,4 +1,7 @@
 // The line view in the browser: two columns of tokens, and between them a canvas as tall as the visible part.
+import { el, POINT, slideHeight, TOUCH } from "./call.js";
+import { once, painter, ratioOf, short, unpack, weightText } from "./packed_weights.js";
+import { saveButtons } from "./save_buttons.js";
 
 const ROW = 20, LOWEST = 11, AROUND = 120; // CSS pixels: row height, the same where a presented text would not fit, height around the rows
 const WIDEST = 7, MAX_LINES = 1500; // CSS pixels: thickness of weight 1; maximal number of lines

@@ -25,7 +25,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("line_view", HTML, "packed_weights", "save_choices", "save_buttons")
+_mount = declared("line_view", HTML)
 
 
 def line_view(

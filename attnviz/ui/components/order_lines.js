@@ -1,4 +1,5 @@
 // A list whose lines are dragged, or moved by their buttons.
+import { begun, boxOf, el } from "./call.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const list = parentElement.querySelector(".ol"), call = begun(list), text = new TextDecoder().decode(data);

@@ -1,27 +1,28 @@
 // Shared by the components that show weights: decoding of the payload, colours, labels and printed numbers.
+import { el, zoomOf } from "./call.js";
 
 // A label that is cut off; one with letters written from right to left is isolated, so that they do not move its neighbours.
-const short = (label, most = 24) => isolated([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
-const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(text) ? `\u2068${text}\u2069` : text);
+export const short = (label, most = 24) => isolated([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
+export const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(text) ? `\u2068${text}\u2069` : text);
 
 // The position of a row or column: of a character of several tokens, "4–6".
-const placeOf = (d, i) => d.positions?.[i] ?? i;
+export const placeOf = (d, i) => d.positions?.[i] ?? i;
 
 // "床 1/3", "床 2/3", "床 3/3" beside each other on an axis as "床", "2/3", "3/3": `beside(±1)` says whether that neighbour is shown.
-function once(label, beside) {
+export function once(label, beside) {
   const [, character, part] = label.match(/^(.+) (\d+\/\d+)$/s) ?? [], first = part?.startsWith("1/");
   return part && beside(first ? 1 : -1) ? (first ? character : part) : label;
 }
 
-const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }; // rows down, columns right
+export const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }; // rows down, columns right
 
 // The header of a payload, and its body as a buffer of its own, in which numbers of any size are aligned.
-function parts(bytes) {
+export function parts(bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
   return [JSON.parse(new TextDecoder().decode(bytes.subarray(4, start))), bytes.slice(start).buffer];
 }
 
-function unpack(bytes) {
+export function unpack(bytes) {
   const [header, buffer] = parts(bytes), body = new Uint16Array(buffer), [L, H, N, M] = header.shape;
   if (!header.triangle) return { ...header, cells: body };
   const cells = new Uint16Array(L * H * N * M).fill(header.steps + 1);
@@ -38,7 +39,7 @@ function unpack(bytes) {
 
 const darkness = {}; // cache by colour: reading a pixel back takes a millisecond
 
-function isDark(root) {
+export function isDark(root) {
   const ground = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#fff";
   return (darkness[ground] ??= sumOf(ground) < 384);
 }
@@ -52,13 +53,13 @@ function sumOf(colour) {
 }
 
 // The colour [r, g, b] at a share of the way along a ramp, unrounded.
-function colourAt(stops, share) {
+export function colourAt(stops, share) {
   const at = share * (stops.length - 1), n = Math.min(at | 0, stops.length - 2);
   return [0, 1, 2].map((c) => stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c]));
 }
 
 // Colour table for every possible cell; `along` maps a weight to its position on the ramp.
-function colours(stops, masked, steps, along = Math.sqrt) {
+export function colours(stops, masked, steps, along = Math.sqrt) {
   const shades = new Uint8ClampedArray(4 * 257);
   for (let i = 0; i < 256; i++) shades.set([...colourAt(stops, i / 255), 255], 4 * i);
   shades.set([...masked.slice(0, 3), masked[3] * 255], 4 * 256);
@@ -68,7 +69,7 @@ function colours(stops, masked, steps, along = Math.sqrt) {
 }
 
 // Paints immediately if the element is visible, or nearly, otherwise when it becomes visible.
-function painter(element, paint) {
+export function painter(element, paint) {
   let near = true, due = false;
   new IntersectionObserver(([at]) => {
     near = at.isIntersecting;
@@ -78,10 +79,10 @@ function painter(element, paint) {
   return () => { due = !near; if (near) paint(); };
 }
 
-const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1) * zoomOf(view.root);
+export const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1) * zoomOf(view.root);
 
 // Repaints for saving, with `ratio` pixels per CSS pixel; returns what paints as before.
-function sharply(view, paint, ratio) {
+export function sharply(view, paint, ratio) {
   view.ratio = ratio;
   paint();
   view.ratio = undefined;
@@ -89,7 +90,7 @@ function sharply(view, paint, ratio) {
 }
 
 // Clears the canvas and sets its size in device pixels, with `ratio` of them per CSS pixel.
-function sheet(canvas, width, height, ratio) {
+export function sheet(canvas, width, height, ratio) {
   const ink = canvas.getContext("2d");
   if (canvas.width === width && canvas.height === height) ink.reset(); // setting the width would allocate a new buffer
   else Object.assign(canvas, { width, height });
@@ -98,7 +99,7 @@ function sheet(canvas, width, height, ratio) {
 }
 
 // Every device pixel shows the largest weight of its cells, so that no line is lost when cells are smaller than pixels.
-function scale(cells, N, M, width, height, table) {
+export function scale(cells, N, M, width, height, table) {
   const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer), masked = table.length - 1;
   const rows = edges(N, height), columns = edges(M, width);
   for (let y = 0, last = -1; y < height; y++) {
@@ -126,11 +127,11 @@ function largest(cells, M, q0, q1, k0, k1, masked) {
 // ---- text
 
 // A cell has steps of a ten-thousandth: of a smaller weight it only tells that it is smaller.
-const weightText = (cell, steps, before = "") => (cell > steps ? "masked" : before + (cell ? printed(cell / steps) : "< 0.0001"));
+export const weightText = (cell, steps, before = "") => (cell > steps ? "masked" : before + (cell ? printed(cell / steps) : "< 0.0001"));
 
 // A score, weight or probability as the server prints it: "0.3101", "3.1·10⁻⁶", "0". The server sends rounded numbers, so that
 // nothing is rounded twice.
-function printed(value) {
+export function printed(value) {
   if (!value || Math.abs(value) >= 0.00005) return value ? value.toFixed(4).replace("-", "−") : "0";
   const [mantissa, power] = value.toExponential(1).replace(/^-/, "−").split("e-");
   return `${mantissa}·10⁻${[...power].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
@@ -139,7 +140,7 @@ function printed(value) {
 // A long press reads the cell under the finger, and keeps reading as it moves; other touches scroll or pinch the page.
 const LONG_PRESS = 350, TOUCH_SLOP = 12; // milliseconds, pixels
 
-function fingers(element, read) {
+export function fingers(element, read) {
   let timer = 0, start = null, held = false;
   const readAt = (touch) => read({ clientX: touch.clientX, clientY: touch.clientY, target: element.getRootNode().elementFromPoint(touch.clientX, touch.clientY) ?? element });
   const stop = () => { clearTimeout(timer); start = null; };
@@ -162,4 +163,4 @@ function fingers(element, read) {
 }
 
 // Handlers for hovering pointers only: a lifted finger has no position, and its last reading stays.
-const hovering = (then) => (e) => { if (e.pointerType !== "touch") then(e); };
+export const hovering = (then) => (e) => { if (e.pointerType !== "touch") then(e); };

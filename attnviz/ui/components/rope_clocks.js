@@ -1,5 +1,10 @@
 // Unit circles: one clock per pair, each token a dot at its angle, a hand at the selected position.
 // data: JSON {label, frequencies, labels, last, query, pair, colour, equations, legend}; sends the chosen `pair`.
+import { begun } from "./call.js";
+import { saveButtons } from "./save_buttons.js";
+import { add } from "./svg.js";
+import { degrees, number, play } from "./rope_playing.js";
+
 const FEW = 12, SHADES = 6, RADIUS = 46;
 
 // Dots of equal shade are one path of zero-length strokes, which is fast for a long text.

@@ -32,7 +32,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("rope_clocks", HTML, "save_choices", "save_buttons", "svg", "rope_playing")
+_mount = declared("rope_clocks", HTML)
 
 
 def rope_clocks(

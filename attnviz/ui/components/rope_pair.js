@@ -1,6 +1,11 @@
 // One pair of a query and a key on the plane; a slider shifts both positions, another the key's alone.
 // data: JSON {frequencies, q, k, unrotated, root, pair, dimensions, positions, tokens, alone, last, colour, legend}; q and
 // k: [first, second] dimension of each pair, before RoPE.
+import { begun } from "./call.js";
+import { saveButtons } from "./save_buttons.js";
+import { add } from "./svg.js";
+import { degrees, play, signed } from "./rope_playing.js";
+
 const EDGE = 100, LEAST = 3, STILL = 3; // STILL: the first rows of numbers do not change while both positions shift
 
 const rotated = ([x, y], angle) => [x * Math.cos(angle) - y * Math.sin(angle), x * Math.sin(angle) + y * Math.cos(angle)];

@@ -33,7 +33,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("rope_pair", HTML, "save_choices", "save_buttons", "svg", "rope_playing")
+_mount = declared("rope_pair", HTML)
 
 
 def rope_pair(data: bytes, key: str) -> None:

@@ -4,7 +4,11 @@
 //   title: text above; "" if the component has its own title, undefined to use the page's heading
 //   legend: [[colour, name], …]; unsaved: a selector for elements to leave out, such as controls
 //   stage: called with the pixels per unit before the DOM is read, to draw everything sharply; returns a function that undoes it
-const saving = (() => {
+import { inOwnPixels, zoomOf } from "./call.js";
+import { isHosted, saveAs, savedAs, savingMenu, scaleOf } from "./save_file.js";
+import { background, headings } from "../../server/page.js";
+
+export const saving = (() => {
   const SVG = "http://www.w3.org/2000/svg", MARGIN = 16, NARROWEST = 360;
   const WIDTH = 800; // pixels: every picture is laid out at this width, at which 12-pixel type is as large as 14 points on a slide
   const STYLE = ["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "stroke-width", "stroke-dasharray",
@@ -100,11 +104,9 @@ const saving = (() => {
     const notes = note ? rows(wrapped(note, width, `12px ${fontFamily}`), 12, { opacity: 0.85 }) : [];
     const address = link ? [node("a", { href: location.href }, ...rows(wrapped(location.href, width, `11px ${fontFamily}`), 11, { opacity: 0.75 }))] : [];
     const all = { width: width + 2 * MARGIN, height: Math.ceil(y + MARGIN) };
-    const page = transparent ? [] : [node("rect", { ...all, ...paint("fill", behind()) })];
+    const page = transparent ? [] : [node("rect", { ...all, ...paint("fill", background()) })];
     return node("svg", { xmlns: SVG, ...all, viewBox: `0 0 ${all.width} ${all.height}` }, ...page, ...above, body, ...below.shapes, ...notes, ...address);
   }
-
-  const behind = () => getComputedStyle(document.querySelector(".stApp")).backgroundColor;
 
   function hues(legend, width, top, { color, fontFamily }) {
     let x = 0, y = top;
@@ -122,7 +124,7 @@ const saving = (() => {
   // The page heading above the component.
   function heading(root) {
     const host = root.getRootNode().host ?? root, above = (each) => each.compareDocumentPosition(host) & Node.DOCUMENT_POSITION_FOLLOWING;
-    return [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3)")].filter(above).at(-1)?.textContent.trim() ?? "";
+    return headings().filter(above).at(-1)?.textContent.trim() ?? "";
   }
 
   // Wraps text to the width; a word without spaces, such as a link, is broken anywhere.
@@ -199,7 +201,7 @@ const saving = (() => {
   // Background, gradient to the right, borders, outline.
   function surface(style, box) {
     const { x, y, width, height } = box;
-    const out = [], seen = !(savedAs().transparent && style.backgroundColor === behind()), plain = paint("fill", style.backgroundColor), rx = parseFloat(style.borderTopLeftRadius) || 0;
+    const out = [], seen = !(savedAs().transparent && style.backgroundColor === background()), plain = paint("fill", style.backgroundColor), rx = parseFloat(style.borderTopLeftRadius) || 0;
     if (seen && plain["fill-opacity"] > 0) out.push(node("rect", { x, y, width, height, rx, ...plain }));
     if (style.backgroundImage.startsWith("linear-gradient")) {
       const id = `gradient-${++numbered}`;
@@ -299,6 +301,6 @@ const saving = (() => {
     };
   }
 
-  return { component, saveAs, sheet, heading, atWidth, behind, node, set, menu: savingMenu, isHosted, savedAs, WIDTH };
+  return { component, saveAs, sheet, heading, atWidth, node, set, menu: savingMenu, isHosted, savedAs, WIDTH };
 })();
 

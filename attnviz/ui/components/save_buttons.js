@@ -1,8 +1,11 @@
 // Buttons that save a component's picture, and one that opens it full-screen. about() returns the argument for `save.js`; it is called
 // on a press.
+import { boxOf, zoomOf } from "./call.js";
+import { choicesButton, copyButton } from "./save_choices.js";
+
 const LARGEST_ON_SCREEN = 3, FILLING = 1.25, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // maximal zoom; that of a drawing which fills the screen by itself; padding tried on each side, % of the width; milliseconds until redrawn
 
-function saveButtons(root, about) {
+export function saveButtons(root, about) {
   root.about = about;
   if (root.querySelector(":scope > .save")) return;
   const bar = root.appendChild(Object.assign(document.createElement("div"), { className: "save" }));

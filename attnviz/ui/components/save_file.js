@@ -1,4 +1,6 @@
 // The file of a saved picture: its name, fonts and pixels, and the user's choices, which the tab remembers.
+import { el } from "./call.js";
+
 const PNG_WIDTH = 1600, MAX_AREA = 64e6; // pixels: minimal width, for a slide; canvases are limited by browsers
 
 // ---- what the user chose
@@ -8,9 +10,9 @@ const CHOICES = "attnviz-saving", SHOWN = "attnviz-saving-changed";
 // Hosts that only this computer or its network can open: names without a dot, reserved names, private and literal IPv6 addresses.
 const LOCAL = /^(127|10|0|169\.254|192\.168|172\.(1[6-9]|2\d|3[01]))\.[\d.]+$|^\[|^[^.]*$|\.(localhost|local|lan|home|internal|test|invalid)$/;
 
-const isHosted = (host = location.hostname) => !LOCAL.test(host);
+export const isHosted = (host = location.hostname) => !LOCAL.test(host);
 
-function savedAs() {
+export function savedAs() {
   const { link = true, transparent = false } = JSON.parse(sessionStorage.getItem(CHOICES) ?? "{}");
   return { link: link && document.attnvizSave.isHosted(), transparent };
 }
@@ -22,7 +24,7 @@ function chooseSaved(name, value) {
 }
 
 // The choices, to be shown behind a button.
-function savingMenu() {
+export function savingMenu() {
   const box = el("span", "choices"), { link, transparent } = savedAs(), hosted = document.attnvizSave.isHosted();
   const add = (name, checked, text, disabled = false) => {
     const label = el("label", ""), input = Object.assign(el("input", ""), { type: "checkbox", checked, disabled });
@@ -42,8 +44,7 @@ function savedName(root, title) {
   const page = location.pathname.split("/").at(-1).replaceAll("_", "-") || "overview", host = root.getRootNode().host ?? root;
   const part = host.closest("[class*=st-key-]")?.className.match(/st-key-([\w-]+)/)[1] ?? "picture";
   const model = new URLSearchParams(location.search).get("model") ?? document.attnvizSave.usualModel;
-  const name = model.split("/").filter(Boolean).at(-1); // of a folder or hub id, as on the page
-  return ["attnviz", page, part.replace(/^chart-/, ""), name, inWords(title)].filter(Boolean).join("-").replace(/[^\p{L}\p{N}_-]/gu, "");
+  return ["attnviz", page, part.replace(/^chart-/, ""), model, inWords(title)].filter(Boolean).join("-").replace(/[^\p{L}\p{N}_-]/gu, "");
 }
 
 // The title's first words in a file's name, without a rest that is cut within a word.
@@ -61,7 +62,7 @@ function inWords(title) {
 
 // Saves as "svg" or "png", or copies the pixels. drawing: resolves to {svg, title}. A browser allows a copy only during the
 // click, so the clipboard gets a promise at once.
-async function saveAs(kind, root, drawing) {
+export async function saveAs(kind, root, drawing) {
   if (kind === "copy") return navigator.clipboard.write([new ClipboardItem({ "image/png": drawing.then(({ svg }) => pngOf(svg)) })]);
   const { svg, title } = await drawing, file = kind === "png" ? await pngOf(svg) : new Blob([await sourceOf(svg)], { type: "image/svg+xml" });
   const href = URL.createObjectURL(file);
@@ -70,7 +71,7 @@ async function saveAs(kind, root, drawing) {
 }
 
 // Pixels per unit of a picture of this width.
-const scaleOf = (width, height = 0) => Math.min(Math.max(2, PNG_WIDTH / width), Math.sqrt(MAX_AREA / Math.max(1, width * height)));
+export const scaleOf = (width, height = 0) => Math.min(Math.max(2, PNG_WIDTH / width), Math.sqrt(MAX_AREA / Math.max(1, width * height)));
 
 async function pngOf(svg) {
   const [width, height] = ["width", "height"].map((side) => +svg.getAttribute(side)), scale = scaleOf(width, height), large = svg.cloneNode(true);

@@ -1,4 +1,8 @@
 // A plotly chart consists of several stacked SVGs; the picture joins them.
+import { begun, el } from "./call.js";
+import { choicesButton, copyButton } from "./save_choices.js";
+import { background } from "../../server/page.js";
+
 async function chartPicture({ chart: key, below }) {
   const box = document.querySelector(`.st-key-${key}`), { atWidth, WIDTH } = document.attnvizSave, { width: before } = sizeOf(box);
   const back = await atWidth(box, box, WIDTH);
@@ -29,10 +33,10 @@ async function resized(box, before) {
   await new Promise((done) => setTimeout(done, 100));
 }
 
-// A copy with colours inlined: style.css overrides the colour of some texts. Each line of text keeps its width on the page,
+// A copy with colours inlined: page_style.css overrides the colour of some texts. Each line of text keeps its width on the page,
 // whatever font the viewer has.
 function asPainted(layer) {
-  const copy = layer.cloneNode(true), texts = [...layer.querySelectorAll("text")], { savedAs, behind } = document.attnvizSave;
+  const copy = layer.cloneNode(true), texts = [...layer.querySelectorAll("text")], { savedAs } = document.attnvizSave;
   copy.querySelectorAll("text").forEach((text, i) => {
     text.style.fill = getComputedStyle(texts[i]).fill;
     const lines = linesOf(texts[i]);
@@ -41,7 +45,7 @@ function asPainted(layer) {
       if (width) document.attnvizSave.set(line, { textLength: width, lengthAdjust: "spacingAndGlyphs" });
     });
   });
-  if (savedAs().transparent) for (const each of [copy, ...copy.querySelectorAll("rect.bg")]) unfilled(each, behind());
+  if (savedAs().transparent) for (const each of [copy, ...copy.querySelectorAll("rect.bg")]) unfilled(each, background());
   for (const each of [copy, ...copy.querySelectorAll("[class]")]) each.removeAttribute("class"); // of the page's style sheet
   return copy;
 }
@@ -54,7 +58,7 @@ function unfilled(element, colour) {
 const linesOf = (text) => (text.querySelector("tspan.line") ? [...text.querySelectorAll("tspan.line")] : [text]);
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const bar = parentElement.querySelector(".bar"), call = begun(bar), save = (kind) => document.attnvizSave.saveAs(kind, document.querySelector(`.st-key-${data.chart}`), chartPicture(data));
+  const bar = parentElement.querySelector("div"), call = begun(bar), save = (kind) => document.attnvizSave.saveAs(kind, document.querySelector(`.st-key-${data.chart}`), chartPicture(data));
   const add = (textContent, ariaLabel, onclick) => {
     const button = Object.assign(el("button", "", textContent), { type: "button", ariaLabel, onclick });
     bar.append(button);

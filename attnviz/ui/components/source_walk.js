@@ -1,5 +1,10 @@
 // Walk through the source that ran, line by line. Stepping, playing, jumping and hover are handled here; another entry is
 // requested from the server, which has the whole tensors.
+import { begun, el, pointOn, TOUCH } from "./call.js";
+import { fingers, hovering, isDark, parts, sharply, short, ways } from "./packed_weights.js";
+import { saveButtons } from "./save_buttons.js";
+import { nameOf, paint, shownOf } from "./walk_pictures.js";
+import { fit, way } from "./walk_overview.js";
 
 const SEND_AFTER = 300; // milliseconds of debounce for the step sent to the server
 const PLAY = 1100; // milliseconds per line while playing
@@ -112,7 +117,7 @@ function after(view, call) {
   return outer.stops[at + 1] ?? after(view, outer);
 }
 
-function go(view, to) {
+export function go(view, to) {
   view.stop = Math.max(0, Math.min(view.d.stops.length - 1, to));
   view.chip = null;
   show(view);
@@ -131,7 +136,7 @@ function play(view) {
   tools(view);
 }
 
-function pause(view) {
+export function pause(view) {
   clearInterval(view.playing);
   view.playing = 0;
   if (view.d) tools(view);
@@ -236,8 +241,6 @@ function tools(view) {
   for (const name of ["back", "next", "out", "into", "before", "over"])
     view.root.querySelector(`[data-go=${name}]`).disabled = target(view, name) === null;
 }
-
-const shownOf = (view) => view.d.stops[view.stop].shown[view.chip];
 
 function picture(view) {
   const shown = shownOf(view), { d } = view;

@@ -50,9 +50,7 @@ HTML = """
 </div>
 """
 
-_mount = declared(
-    "source_walk", HTML, "packed_weights", "save_choices", "save_buttons", "walk_pictures", "walk_overview"
-)
+_mount = declared("source_walk", HTML)
 
 
 def source_walk(

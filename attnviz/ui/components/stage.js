@@ -1,7 +1,10 @@
 // Presentation mode: zooms the drawing until it fills the window above or beside the bar, at least by TYPE; if it is then higher than
 // the window, it scrolls. Only a chart is enlarged less, so that its axes are seen together with its marks. Draws a ring around the
 // pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
-const TYPE = 1.4, TEXT = 1.75, SCREEN = [1280, 720]; // minimal zoom of a drawing, and maximal one of a text beside it, on a screen of that size
+import { begun, boxOf } from "./call.js";
+import { bottom, bottomBlock, CHART, ELEMENT, isPending } from "../../server/page.js";
+
+const TYPE = 1.4, TEXT = 1.25, SCREEN = [1280, 720]; // minimal zoom of a drawing, and maximal one of a text beside it, on a screen of that size
 const LARGEST = 4, SMALLER = 0.9, SMALLEST = 0.85; // maximal zoom of a drawing; factor per try and minimum of a text's
 const SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45], CHART_SHARES = [1, 0.75, 0.55]; // widths tried, as shares of the widest; a chart's height is its own
 const NARROW = 640; // pixels of a phone, where a drawing is already as wide as the window
@@ -19,7 +22,7 @@ export default function ({ data, parentElement }) {
   document.head.append(text);
   window.addEventListener("resize", fitAll, { signal });
   const bar = new ResizeObserver(fitAll); // it grows with an answer
-  for (const each of ["stBottom", "stBottomBlockContainer"]) bar.observe(document.querySelector(`[data-testid=${each}]`));
+  for (const each of [bottom(), bottomBlock()]) bar.observe(each);
   signal.addEventListener("abort", () => bar.disconnect());
   document.addEventListener("pointermove", (e) => ringAt(ring, e), { signal });
   document.addEventListener("keydown", (e) => key(e, black), { signal });
@@ -59,17 +62,14 @@ const onScreen = (most) => Math.max(1, most * Math.min(1, window.innerWidth / SC
 
 // A lesson's text beside the drawing is as large as fits; the smallest scrolls.
 function fitText(sheet) {
-  const bar = document.querySelector("[data-testid=stBottom]");
-  if (!(barBox().left > 0)) return;
+  const bar = bottom();
+  if (!(boxOf(bar).left > 0)) return;
   for (let zoom = onScreen(TEXT); zoom >= SMALLEST; zoom *= SMALLER) {
     const rule = `:root { --text-zoom: ${zoom}; }`;
     if (sheet.textContent !== rule) sheet.textContent = rule;
     if (bar.scrollHeight <= bar.clientHeight + 1) return;
   }
 }
-
-// What the drawing needs beside its labels is known to itself.
-const narrowestOf = (element) => Math.max(0, ...[...element.querySelectorAll("[data-narrowest]")].map((each) => Number(each.dataset.narrowest)));
 
 // A grid's height grows with its width, a chart's does not: so several widths are tried, and the one that fills most of the screen
 // is used; a drawing that is new cannot be seen until then. CSS properties tell it that it is presented (--slide: 1), its maximal height, and to
@@ -78,21 +78,22 @@ function fitting(sheet, target, signal) {
   const narrow = () => window.innerWidth <= NARROW, type = () => (narrow() ? 1 : onScreen(TYPE));
   let turn = 0, seen = "", trying = false, shown = document.attnvizStaged === target;
   const roomFor = () => {
-    const bar = barBox(), beside = bar.left > 0; // a lesson's text in a wide window
-    return [(beside ? bar.left : window.innerWidth) - 32, (bar.height && !beside ? bar.top : window.innerHeight) - 24];
+    const bar = bottom() && boxOf(bottom());
+    const beside = bar?.left > 0; // a lesson's text in a wide window
+    return [(beside ? bar.left : window.innerWidth) - 32, (bar?.height && !beside ? bar.top : window.innerHeight) - 24];
   };
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
   const frames = (n) => new Promise((then) => (n ? requestAnimationFrame(() => frames(n - 1).then(then)) : then()));
   const laidOut = () => Promise.race([wait(SETTLED), ...(charts().length ? [] : [frames(FRAMES)])]);
-  const charts = () => [...document.querySelectorAll(`.${target} .stPlotlyChart`)];
+  const charts = () => [...document.querySelectorAll(`.${target} ${CHART}`)];
   const least = () => (charts().length ? 1 : type());
   // Plotly sizes a chart by its box in the window, and maps pointer positions correctly under a transform, but not under zoom. A
   // transform leaves the box as it was, so a margin takes the place of what is drawn below it.
   const lay = (zoom, width) => {
     const below = (zoom - 1) * Math.max(0, ...charts().map((each) => each.offsetHeight));
     sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / type()}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; opacity: ${trying ? 0 : 1}; }
-      .${target} .stElementContainer { overflow: visible; }
-      .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; margin-bottom: ${below}px; }
+      .${target} ${ELEMENT} { overflow: visible; }
+      .${target} ${ELEMENT}:has(${CHART}) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; margin-bottom: ${below}px; }
       .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
   };
   const tried = async (element, [wide, high], width) => {
@@ -103,10 +104,10 @@ function fitting(sheet, target, signal) {
     return { width, zoom, worth: over > 1.001 ? -over : filled };
   };
   const fill = async (element, stale) => {
-    const room = roomFor(), all = [], widest = room[0] / type(), narrowest = Math.min(widest, narrowestOf(element));
+    const room = roomFor(), all = [];
     trying = !shown;
     for (const share of narrow() ? [1] : charts().length ? CHART_SHARES : SHARES) {
-      all.push(await tried(element, room, Math.max(narrowest, widest * share)));
+      all.push(await tried(element, room, (room[0] * share) / type()));
       if (stale()) return; // the window was resized: the measurements so far are invalid
     }
     let best = all.reduce((a, b) => (b.worth > a.worth ? b : a));
@@ -124,7 +125,7 @@ function fitting(sheet, target, signal) {
   return async function start() {
     const element = target && document.querySelector(`.${target}`), now = String(roomFor());
     if (signal.aborted || !target || seen === now) return; // plotly's own resize events do not change the room
-    const drawn = element && boxOf(element).height >= 20 && !element.querySelector("[data-testid=stSkeleton]"); // of a chart
+    const drawn = element && boxOf(element).height >= 20 && !isPending(element); // of a chart
     if (!drawn) return void setTimeout(start, SETTLED);
     const run = ++turn, stale = () => run !== turn || signal.aborted;
     seen = now;

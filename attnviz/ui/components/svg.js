@@ -1,5 +1,5 @@
 // Shared by the components that draw with SVG. Appends an element to another: "svg", and whatever is inside one, as SVG.
-function add(parent, tag, attributes = {}, text = "") {
+export function add(parent, tag, attributes = {}, text = "") {
   const node = document.createElementNS(tag === "svg" ? "http://www.w3.org/2000/svg" : parent.namespaceURI, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   if (text !== "") node.textContent = text;

@@ -1,4 +1,7 @@
 // Scrolls to the tabs of the page until nothing has moved for a while, or the user does something.
+import { begun, boxOf } from "./call.js";
+import { main } from "../../server/page.js";
+
 const TURN = 80, STILL = 1500, AT_MOST = 20000; // milliseconds: between looks; without movement, after which it ends; in all
 const ABOVE = 12, HEADER = 66; // pixels: above the tabs; the same below a phone's header
 
@@ -8,11 +11,11 @@ export default function ({ parentElement }) {
   for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, () => watch.abort(), { signal: until, passive: true });
   let last = "", moved = began; // where the tabs were on the page, and how high that was; when either changed
   const turn = () => {
-    const main = document.querySelector("[data-testid=stMain]"), tabs = document.querySelector(".st-key-control-group, .st-key-control-tab");
-    const place = tabs ? Math.round(boxOf(tabs).top + main.scrollTop) : null, layout = `${place} ${main.scrollHeight}`;
+    const tabs = document.querySelector(".st-key-control-group, .st-key-control-tab");
+    const place = tabs ? Math.round(boxOf(tabs).top + main().scrollTop) : null, layout = `${place} ${main().scrollHeight}`;
     if (until.aborted || performance.now() - moved > STILL || performance.now() - began > AT_MOST) return;
     if (place === null || layout !== last) moved = performance.now();
-    if (place !== null && layout !== last) main.scrollTo(0, place - top); // not when only something else has scrolled
+    if (place !== null && layout !== last) main().scrollTo(0, place - top); // not when only something else has scrolled
     last = layout;
     setTimeout(turn, TURN);
   };

@@ -1,4 +1,7 @@
 // The text in the browser: the hovered token is the query; every token is shaded by the weight that the query gives it.
+import { begun, boxOf, el, zoomOf } from "./call.js";
+import { isolated, printed, short, unpack, weightText } from "./packed_weights.js";
+import { saveButtons } from "./save_buttons.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".tv");

@@ -26,7 +26,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("text_view", HTML, "packed_weights", "save_choices", "save_buttons")
+_mount = declared("text_view", HTML)
 
 
 def text_view(

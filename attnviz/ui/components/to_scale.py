@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 
-_mount = declared("to_scale", '<div class="ts"></div>\n', "save_choices", "save_buttons", "svg")
+_mount = declared("to_scale", '<div class="ts"></div>\n')
 
 
 def to_scale(panels: list[dict], key: str, legend: Sequence[tuple[str, str]] = ()) -> None:

@@ -1,6 +1,8 @@
 // The whole run of `source_walk`: a column per line, a row per call depth.
+import { el, inOwnPixels, zoomOf } from "./call.js";
+import { go, pause } from "./source_walk.js";
 
-function way(view) {
+export function way(view) {
   const { d } = view, n = d.stops.length, depth = (i) => (d.calls[i].parent < 0 ? 0 : depth(d.calls[i].parent) + 1);
   const span = (i) => {
     const inside = d.stops.flatMap((stop, k) => (within(d, stop.call, i) ? [k] : []));
@@ -46,7 +48,7 @@ function named(name, kind = "") {
 
 // Writes each name as far as it fits: the whole, else the number at its end ("blocks.2": 2), else nothing. A name cut
 // off ("b…") would be the same for all blocks.
-function fit({ way }) {
+export function fit({ way }) {
   const boxes = [...way.querySelectorAll(".call:not(.skipped)")], name = (box) => box.getAttribute("aria-label");
   const shorten = (write) => {
     const cut = boxes.filter((box) => box.scrollWidth > box.clientWidth + 1); // all are measured before one is written; WebKit rounds one up, one down

@@ -1,8 +1,11 @@
 // The tensors of a line of `source_walk` as canvases: rows down, columns to the right; and an entry's terms as bars.
+import { ratioOf, short } from "./packed_weights.js";
 
 const GAP = 2; // pixels between bars
 
-function paint(view) {
+export const shownOf = (view) => view.d.stops[view.stop].shown[view.chip];
+
+export function paint(view) {
   const shown = shownOf(view), { d } = view;
   if (!view.main.clientWidth) return;
   const p = d.pictures[shown.picture];
@@ -92,4 +95,4 @@ function paintBars(view, shown) {
 }
 
 // The token of a row or column, of the text or, for a column over the vocabulary, of the vocabulary.
-const nameOf = (view, p, axis, i) => (p.tokens[axis] ? view.d.labels[i + p.text[axis]] ?? "" : (axis && p.names[i - p.first[1]]) || "");
+export const nameOf = (view, p, axis, i) => (p.tokens[axis] ? view.d.labels[i + p.text[axis]] ?? "" : (axis && p.names[i - p.first[1]]) || "");

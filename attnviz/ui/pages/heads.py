@@ -67,7 +67,7 @@ def show() -> None:
 
 
 def _maps() -> None:
-    with st.container(key="split"):  # reordered on a phone by ui/style.css
+    with st.container(key="split"):  # reordered on a phone by server/page_style.css
         left, right = st.columns(2, gap="medium")
         with left:
             grid()

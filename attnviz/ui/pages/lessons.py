@@ -20,7 +20,7 @@ def show() -> None:
         "Each lesson leads through pages of this app; a bar says what to look at, and the page marks it. Change any "
         "setting on the way: the bar has a button back to the step."
     )
-    with st.container(key="lesson-keys"):  # hidden on touch screens by ui/style.css
+    with st.container(key="lesson-keys"):  # not on touch screens: page_style.css
         st.caption("Keys: J next, K back, Q answer, L this list, G back to the step, P present.")
     lesson_list()
 

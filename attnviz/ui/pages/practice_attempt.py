@@ -12,6 +12,7 @@ from attnviz.compute.score_card import card
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
+from attnviz.server.selectors import COMPONENT, FORM
 from attnviz.ui import charts, state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
@@ -19,9 +20,9 @@ from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.order_lines import order_lines
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
-LINES = "[class*=st-key-answer-][class*=-order] [data-testid=stBidiComponentIsolated] >>> .ol button"
-NEXT = [".st-key-next button", "[data-testid=stForm] input", LINES]  # controls to focus, and those where none is
-OR_ELSE = ["[data-testid=stForm] button", ".st-key-leave button"]
+LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
+NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
+OR_ELSE = [f"{FORM} button", ".st-key-leave button"]
 
 
 def current() -> Attempt | None:

@@ -1,7 +1,8 @@
 """Redirect addresses that are almost a page's: /heads/x, /heads/, /Heads and /overview.
 
-Streamlit answers the first with a page that stays white, since its scripts are relative to the address, and the others
-with a dialog over the overview.
+Without it: Streamlit answers the first with a page that stays white, since its scripts are relative to the address, and
+the others with a dialog over the overview (tests/server/test_addresses.py). Since Streamlit 1.10, the first with pages;
+observed in 1.67. Can be removed when it redirects them. No upstream issue.
 """
 
 from __future__ import annotations
@@ -45,4 +46,4 @@ def redirected(path: str) -> str | None:
     return None
 
 
-ADDRESSES = Middleware(Addresses)
+MIDDLEWARE = Middleware(Addresses)

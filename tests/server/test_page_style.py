@@ -3,10 +3,12 @@
 from urllib.request import Request, urlopen
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from attnviz.figures import theme
-from attnviz.ui.page_style import BASE, LEFT, PageStyle, embedded_element, style
-from tests.browser.server import Server, serve
+from attnviz.server.page_style import BASE, LEFT, PageStyle, embedded_element, style
+from attnviz.ui import frame
+from tests.browser.server import ROOT, Server
 from tests.waiting import result_of
 
 HTML = "<html><head></head><body><div></div></body></html>"
@@ -78,12 +80,20 @@ def test_an_embedded_element_is_the_one_that_the_session_shows_alone():
 def test_a_server_sends_the_style_with_every_page(server: Server):
     alone = style(embedded_element("/heads", "embed=true&only=head-grid"), presented=False)
     assert ".st-key-head-grid" in alone
-    with serve(env={"ATTNVIZ_WITHOUT": "all"}) as without_workarounds:
-        for each in (server, without_workarounds):
-            for address in ("/", "/heads", "/rope/", "/nonsense", "/heads?embed=true&only=head-grid"):
-                with urlopen(Request(each.url + address, headers={"Accept-Encoding": "gzip"})) as answer:
-                    body = answer.read()
-                assert answer.headers["Content-Encoding"] is None and "ETag" not in answer.headers, address
-                assert int(answer.headers["Content-Length"]) == len(body)
-                only = f"body:not(:has(.st-key-{LEFT})) {{{alone}}}" if "only" in address else ""
-                assert body.decode().count(f"<body><style>{BASE}{only}</style>") == 1, address
+    for address in ("/", "/heads", "/rope/", "/nonsense", "/heads?embed=true&only=head-grid"):
+        with urlopen(Request(server.url + address, headers={"Accept-Encoding": "gzip"})) as answer:
+            body = answer.read()
+        assert answer.headers["Content-Encoding"] is None and "ETag" not in answer.headers, address
+        assert int(answer.headers["Content-Length"]) == len(body)
+        only = f"body:not(:has(.st-key-{LEFT})) {{{alone}}}" if "only" in address else ""
+        assert body.decode().count(f"<body><style>{BASE}{only}</style>") == 1, address
+
+
+@pytest.mark.parametrize("link", [{}, {"only": "head-grid", "embed": "true"}])
+def test_without_it_the_style_is_an_element_of_the_page(monkeypatch: pytest.MonkeyPatch, link: dict[str, str]):
+    monkeypatch.setattr(frame, "IN_HTML", False)
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).switch_page("pages/1_heads.py")
+    app.query_params.update(link)
+    alone = ".st-key-head-grid {" if link else ""
+    sent = [each.proto.body for each in app.run().get("html")]
+    assert not app.exception and sum(BASE in each and alone in each for each in sent) == 1

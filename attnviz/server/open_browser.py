@@ -1,6 +1,8 @@
 """Open the browser when the server starts on the user's own machine.
 
-`streamlit run` opens it for a script, but not for an app of `st.App` (observed in 1.67).
+Without it: `make run` only prints the address, since `streamlit run` opens the browser for a script, but not for an app
+of `st.App`. Observed in Streamlit 1.67. Can be removed when it does so for an app
+too. No upstream issue.
 """
 
 from __future__ import annotations

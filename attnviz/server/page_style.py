@@ -1,7 +1,9 @@
 """The style sheet of the pages, in their HTML: in force before anything is drawn, and not sent again by each run.
 
-As an element of the page it would be among the script's first messages, and the browser would load another of
-Streamlit's scripts and render once more before the first drawing (`make bench`: embedded figure).
+Without it: the style sheet is an element of the page, so among the script's first messages, and the browser loads
+another of Streamlit's scripts and renders once more before the first drawing (`make bench`: embedded figure). Relies on
+Streamlit's index.html, test ids and class names; observed in 1.67. Can be removed when an app can have a style sheet.
+No upstream issue.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from urllib.parse import parse_qsl
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 
+from attnviz.server.switches import wanted
 from attnviz.session.page import Element
 from attnviz.session.pages import ELEMENTS, PAGES
 from attnviz.session.settings import Settings
 
-BASE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+IN_HTML = wanted("page_style")
+BASE = Path(__file__).with_name("page_style.css").read_text(encoding="utf-8")
 
 # Hides everything but the element and its contents; its containers take the full width, without gaps. A lesson does not
 # frame it: there is nothing beside it.
@@ -38,7 +42,6 @@ WHOLE_PAGE = """
 .stMainBlockContainer { --zoom: 1; zoom: var(--zoom); }
 @media (min-width: 900px) { .stMainBlockContainer { --zoom: 1.1; } }
 @media (min-width: 1200px) { .stMainBlockContainer { --zoom: 1.4; } }
-.stElementContainer:has(.stPlotlyChart) { zoom: calc(1 / var(--zoom)); }  /* plotly takes its box for unzoomed */
 body:has(.st-key-lesson-bar) .stColumn:has(.st-key-mistake-list) { display: none; }  /* the lesson has chosen one */
 """
 PRESENTED = """
@@ -131,4 +134,4 @@ class _Styled:
         await self._send({"type": "http.response.body", "body": body})
 
 
-PAGE_STYLE = Middleware(PageStyle)
+MIDDLEWARE = Middleware(PageStyle)

@@ -5,7 +5,7 @@ import threading
 import pytest
 import streamlit as st
 
-from attnviz.ui import open_browser
+from attnviz.server import open_browser
 from tests.waiting import result_of
 
 

@@ -1,6 +1,6 @@
 """The warm start: which requests trigger it, that it runs once, and that it fails silently.
 
-pytest tests/ui/test_warm_start.py
+pytest tests/server/test_warm_start.py
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from streamlit.web.server.app_discovery import discover_asgi_app
 from attnviz.compute import heads as compute_heads
 from attnviz.compute import models
 from attnviz.compute.view import View
+from attnviz.server import warm_start
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
-from attnviz.ui import warm_start
 from tests.browser.server import Server, serve
 from tests.waiting import result_of
 

@@ -5,7 +5,7 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
-from attnviz.ui.addresses import redirected
+from attnviz.server.addresses import redirected
 from tests.browser.server import Server
 
 

@@ -1,8 +1,9 @@
 """Warm start: import and compute what a page needs while the browser loads Streamlit's scripts. Imports no torch.
 
-The first request for a page that runs a model arrives a second or more before its session starts: the session then
-finds torch imported and the model loaded. Without it, the first user after a start waits longer (`make bench`: deep
-link to heads).
+Without it: the first user after a start waits longer (`make bench`: deep link to heads). The first request for a page
+that runs a model arrives a second or more before its session starts: the session then finds torch imported and the
+model loaded. Relies on `st.App` passing each request through the app's own middleware; observed in Streamlit 1.67. Can
+be removed when torch is imported as fast as the browser loads Streamlit's scripts. No upstream issue.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class WarmStart:
         await self.app(scope, receive, send)
 
 
-WARM_START = Middleware(WarmStart)
+MIDDLEWARE = Middleware(WarmStart)
 
 
 def prepare(page: str, link: str) -> None:

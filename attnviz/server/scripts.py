@@ -1,0 +1,77 @@
+"""The app's scripts, served as ES modules that import each other: a browser fetches each of them once.
+
+Without it: Streamlit sends an inline script again with every change of its component, 14 to 32 KB each, and the browser
+hashes it each time. So they are where app.py only runs as a script, without the route. Since Streamlit 1.51, the first
+with such components; observed in 1.67. Can be removed when a component can name files of an app that is not installed
+as a package. No upstream issue.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+APP = Path(__file__).parents[1]
+SCRIPTS = {path.relative_to(APP).as_posix(): path.read_text(encoding="utf-8") for path in sorted(APP.rglob("*.js"))}
+VERSION = sha256(json.dumps(SCRIPTS).encode()).hexdigest()[:12]
+FOLDER = "app/static/scripts"  # below the address at which Streamlit serves an app's own files
+IMPORT = re.compile(r'^import [^;]*? from "(\..+?)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
+FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+# What is sent in place of a component's script: it draws with the default export, and the others are what that module
+# imports, since one after the other they would take a round trip each. It waits inside the function, not on the
+# module's top level: there, WebKit runs the second of two components of one kind before the module is evaluated.
+# Streamlit awaits what the function returns, the cleanup, and shows an error.
+LOADER = """const drawing = Promise.all({files}.map((file) => import(new URL(`{folder}/${{file}}`, document.baseURI))));
+export default async (component) => (await drawing).find((each) => each.default)?.default(component);
+"""
+
+_routes: list[Route] = []
+
+
+def routes() -> list[Route]:
+    """Return the server's route for scripts; components declared from now on import theirs from it."""
+    _routes[:] = [Route(f"/{{base:path}}{FOLDER}/{{version}}/{{file:path}}", _answer)]
+    return _routes
+
+
+def loader(*scripts: str) -> str:
+    """Return what Streamlit sends of a component with these scripts, paths in SCRIPTS; one has a default export."""
+    files = list(dict.fromkeys(each for script in scripts for each in with_imported(script)))
+    return LOADER.format(files=json.dumps(files[::-1]), folder=f"{FOLDER}/{VERSION}") if _routes else joined(files)
+
+
+def joined(files: list[str]) -> str:
+    """Return these scripts as one module, without their imports and exports."""
+    return "".join(EXPORT.sub("", IMPORT.sub("", SCRIPTS[each])) for each in files)
+
+
+def with_imported(script: str) -> list[str]:
+    """Return a script and all that it imports, each after those that it imports itself."""
+    found: dict[str, None] = {}
+
+    def follow(each: str, above: tuple[str, ...] = ()) -> None:
+        for other in IMPORT.findall(SCRIPTS[each]):
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(each), other))
+            if path not in (each, *above):
+                follow(path, (each, *above))
+        found[each] = None
+
+    follow(script)
+    return list(found)
+
+
+async def _answer(request: Request) -> Response:
+    """Answer with a script; a browser may not store one under the name of another version."""
+    version, file = (request.path_params[name] for name in ("version", "file"))
+    if file not in SCRIPTS:
+        return Response(status_code=404)
+    headers = FOR_EVER if version == VERSION else {"Cache-Control": "no-store"}
+    return Response(SCRIPTS[file], media_type="text/javascript", headers=headers)
