@@ -11,6 +11,11 @@ def count(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
+def written(value: float, form: str) -> str:
+    """Format a number with a true minus sign, at which no line is broken: written(6.6e-7, ".1e") gives "6.6e−07"."""
+    return format(value, form).replace("-", "−")
+
+
 def span(low: str, high: str) -> str:
     """Write a range of two printed numbers, or the one number that both are: "0.2 to 0.7", "0.7"."""
     return low if low == high else f"{low} to {high}"

@@ -24,6 +24,13 @@ def test_all_that_is_imported_is_exported():
     assert missing == [] and found > 100
 
 
+def test_a_component_finds_its_elements_by_a_class():
+    """The first div in its root is Streamlit's: a script that emptied it removed the component's style sheet."""
+    for path in ROOT.glob("attnviz/ui/components/*.js"):
+        names = re.findall(r"""(?<!\.)parentElement\.querySelector\(["'](\w+)["']""", path.read_text(encoding="utf-8"))
+        assert names == [], path.name
+
+
 def test_boxes_are_measured_by_the_helpers_that_know_how_webkit_measures_in_a_zoomed_element():
     """WebKit has no `currentCSSZoom`, and measures in the element's own pixels; the others measure in the window's."""
     scripts = {Path(name).name: text for name, text in SCRIPTS.items()}

@@ -1,10 +1,15 @@
 """Counts, lists and tokens in sentences."""
 
-from attnviz.phrases import count, first_of, in_quotes, listed, span
+from attnviz.phrases import count, first_of, in_quotes, listed, span, written
 
 
 def test_a_noun_is_singular_for_one_thing_only() -> None:
     assert [count(n, "KV head") for n in (0, 1, 2, 1000)] == ["0 KV heads", "1 KV head", "2 KV heads", "1,000 KV heads"]
+
+
+def test_a_number_has_a_true_minus_sign_at_which_no_line_is_broken() -> None:
+    assert [written(x, ".1e") for x in (6.6e-7, -2.0e5)] == ["6.6e−07", "−2.0e+05"]
+    assert written(-0.25, ".2g") == "−0.25"
 
 
 def test_the_last_two_items_are_joined_by_and() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import combinations, cycle, product
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -31,12 +30,10 @@ from attnviz.session.settings import Settings
 from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.ui import charts
 from tests.legends import ambiguous
+from tests.pages import COST, DECODE, FRONT, GROUPS, HEADS, ROPE, STEPS
+from tests.pages import opened as opened_page
 
-ROOT = Path(__file__).parent.parent
 OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
-HEADS, GROUPS, ROPE, COST = "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"
-STEPS, DECODE = "pages/5_steps.py", "pages/6_decode.py"
-FRONT = "app.py"
 # Practice prints equations after an answer: tests/practice/test_drills.py evaluates them.
 TABS = {page.file: tuple(page.tabs) for page in ALL if page.path != "practice"}
 
@@ -231,12 +228,7 @@ def walking() -> Iterator:
                 getattr(kept, "cache_clear", lambda: None)()
             made.clear()
             twice.clear()
-            app = AppTest.from_file(ROOT / FRONT, default_timeout=60)
-            if visit.page != FRONT:
-                app.switch_page(visit.page)
-            app.query_params.update(visit.settings.to_link())
-            app.run()
-            assert not app.exception, (str(visit), [e.value for e in app.exception])
+            app = opened_page(visit.page, **visit.settings.to_link())
             return Page(list(_said(app)), list(made), list(twice))
 
         yield opened

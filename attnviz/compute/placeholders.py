@@ -28,7 +28,7 @@ from attnviz.cost.units import bytes_text, context_text, count_text
 from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.rope import three_digits
-from attnviz.phrases import count
+from attnviz.phrases import count, written
 from attnviz.session.lessons import replaced
 
 if TYPE_CHECKING:
@@ -245,7 +245,11 @@ def _first_layer(view: View) -> str:
 def _tile_difference(view: View) -> str:
     from attnviz.compute import steps
 
-    return MISSING if view.config.attention_softcap is not None else f"{steps.tiled_of(view).largest_difference:.1e}"
+    return (
+        MISSING
+        if view.config.attention_softcap is not None
+        else written(steps.tiled_of(view).largest_difference, ".1e")
+    )
 
 
 def _speculated(view: View) -> Speculated:

@@ -14,7 +14,7 @@ from attnviz.figures.numbers import printed, significant
 from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
-from attnviz.phrases import count, listed
+from attnviz.phrases import count, listed, written
 
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Compared, Member, Spread
@@ -145,7 +145,7 @@ def work(found: Compared) -> Drawing:
         f"multiplications. {stored_text(found.weights)}",
         more="The tokens are the prompt's and all that were written, also those stepped back over. Counted by formula, "
         f"masked scores and the logits of {every} included; bars of one unit share a linear scale. Largest difference "
-        f"of the logits: {found.difference:.1e}.",
+        f"of the logits: {written(found.difference, '.1e')}.",
         alt=f"A step with a cache computes 1 token, {found.with_cache.multiplications:,} multiplications; without a "
         f"cache {n}, {found.without.multiplications:,}.",
         table={"": list(WORK), **{name: list(each) for name, each in ways.items()}},

@@ -14,7 +14,7 @@ from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed, signed, told_apart
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE
-from attnviz.phrases import count, listed
+from attnviz.phrases import count, listed, written
 
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Bounded, Quantised, Shared
@@ -211,7 +211,8 @@ def blocks(found: Shared) -> Drawing:
         f"{count(found.block_size, 'token')} that hold its keys and values. A number is a block of the pool; the "
         f"stronger its colour, the more texts share it. {_copies(found)}",
         more="PagedAttention (arXiv 2309.06180). A text copies a shared block before it writes into it "
-        f"(copy-on-write). The logits differ from those of a plain cache by at most {found.difference:.1e}.",
+        f"(copy-on-write). The logits differ from those of a plain cache by at most "
+        f"{written(found.difference, '.1e')}.",
         alt=f"{count(n_rows, 'table')} of {count(n_columns, 'block')}; {count(used, 'block')} of the pool in use, "
         f"{alone} without sharing; {count(len(found.copied), 'block')} copied.",
         table={"text": list(range(1, n_rows + 1)), "blocks": [", ".join(map(str, table)) for table in found.tables],

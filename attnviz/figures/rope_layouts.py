@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import BROWN, MASKED, NEUTRAL, PETROL, base_figure
+from attnviz.phrases import written
 
 if TYPE_CHECKING:
     from attnviz.experiments.rope_equalities import LayoutsCompared
@@ -66,7 +67,7 @@ def layout_finding(compared: LayoutsCompared) -> str:
     return (
         f"Rotated in the other layout, the same q and k give scores that differ by up to "
         f"**{compared.difference:.2f}**, with the same shapes. With the dimensions of q and k permuted first, "
-        f"by up to **{compared.difference_reordered:.1e}**."
+        f"by up to **{written(compared.difference_reordered, '.1e')}**."
     )
 
 

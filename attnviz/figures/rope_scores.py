@@ -22,7 +22,7 @@ from attnviz.figures.rope import subscript
 from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, PETROL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
 from attnviz.mechanisms import letter
-from attnviz.phrases import count, span
+from attnviz.phrases import count, span, written
 
 if TYPE_CHECKING:
     from attnviz.analysis.rope import DecayBound
@@ -239,7 +239,7 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
     figure.update_xaxes(type="log", title="shift of both, in positions", dtick=1, tickformat=",", showgrid=False)
     figure.update_yaxes(type="log", title="change of the score", exponentformat="e", dtick=3)
     worst = {field: shifted.largest_difference(field) for field in ARITHMETICS}
-    found = {field: f"{change:.2g}" if change else "none" for field, change in worst.items()}
+    found = {field: written(change, ".2g") if change else "none" for field, change in worst.items()}
     tried, last = count(len(shifted.shifts) - 1, "shift"), shifted.shifts[-1]
     equations = [_shifted_score(shifted, i, m, n, head_dim) for i in (0, -1)]
     title = f"Over {tried} up to {last:,} this score {_changes(worst['float32'])} as run here"
@@ -261,7 +261,7 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
 
 def _changes(largest: float) -> str:
     """State the largest change."""
-    return f"changes by at most {largest:.2g}" if largest else "does not change"
+    return f"changes by at most {written(largest, '.2g')}" if largest else "does not change"
 
 
 def _add_changes(
@@ -311,8 +311,8 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
         note="How much one query's output changes when the text is shifted. In a score, the rotations of query and key "
         "leave only the distance; nothing rotates a value back, so with v rotated the output depends on the position.",
         more="The output is a weighted sum of values; its largest number here is "
-        f"{moved.largest:.2g}. Shifts tried: up to {count(int(moved.shifts[-1]), 'position')}. {head.caption}, in "
-        "float32.",
+        f"{written(moved.largest, '.2g')}. Shifts tried: up to {count(int(moved.shifts[-1]), 'position')}. "
+        f"{head.caption}, in float32.",
         alt=title + ".",
         table={
             "shift": list(moved.shifts),

@@ -21,7 +21,7 @@ from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 from attnviz.mechanisms import letter
-from attnviz.phrases import count
+from attnviz.phrases import count, written
 
 MAX_COLUMNS = 16  # tokens in a table with text in its cells
 CANDIDATES = 10
@@ -260,7 +260,8 @@ def tiles_text(n_queries: int, largest_difference: float) -> str:
     kernel = "PyTorch's kernel, `scaled_dot_product_attention`"
     if not largest_difference:
         return f"{whose}: the output by tiles equals that of {kernel}"
-    return f"{whose}: the output by tiles differs from that of {kernel}, by at most **{largest_difference:.1e}**"
+    most = written(largest_difference, ".1e")
+    return f"{whose}: the output by tiles differs from that of {kernel}, by at most **{most}**"
 
 
 def tile_table(table: dict[str, list]) -> dict[str, list]:

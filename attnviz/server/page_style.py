@@ -42,6 +42,7 @@ WHOLE_PAGE = """
 .stMainBlockContainer { --zoom: 1; zoom: var(--zoom); }
 @media (min-width: 900px) { .stMainBlockContainer { --zoom: 1.1; } }
 @media (min-width: 1200px) { .stMainBlockContainer { --zoom: 1.4; } }
+.stElementContainer:has(.stPlotlyChart) { zoom: calc(1 / var(--zoom)); }  /* plotly takes its box for unzoomed */
 body:has(.st-key-lesson-bar) .stColumn:has(.st-key-mistake-list) { display: none; }  /* the lesson has chosen one */
 """
 PRESENTED = """

@@ -13,7 +13,8 @@ LOOK_AROUND = "Look around"  # the purpose of a page that has no other
 class Element:
     """One element of a page: a drawing, or a control. key: its Streamlit key, also a CSS class in the browser.
 
-    part: the fragment that draws it. tab: the tab in which it is drawn; "" for any.
+    part: the fragment that draws it. tab: the tab in which it is drawn; "" for any. drawing: it can be shown alone.
+    usual: every model has it, so that presentation mode goes through it; a lesson presents others too.
     """
 
     key: str
@@ -21,6 +22,7 @@ class Element:
     name: str
     tab: str = ""
     drawing: bool = True
+    usual: bool = True
 
     @property
     def css_class(self) -> str:
@@ -82,5 +84,5 @@ class Page:
         return tuple(element for element in self.elements if element.tab in ("", self.open_tab(tab)))
 
     def drawings(self, tab: str) -> tuple[Element, ...]:
-        """Return the drawings among them, which can be shown alone."""
-        return tuple(element for element in self.shown(tab) if element.drawing)
+        """Return the drawings among them that every model has."""
+        return tuple(element for element in self.shown(tab) if element.drawing and element.usual)

@@ -27,7 +27,7 @@ def _begin() -> None:
     """Present the drawing of the lesson step that is open, otherwise the page's first."""
     s, page = state.current(), state.page()
     only = _drawing_of_step(s)
-    presentable = only in {element.key for element in page.drawings(s.tab)}
+    presentable = only in {element.key for element in page.shown(s.tab)}
     state.go(page.path, replace(s, present=True, only=only if presentable else ""))
 
 

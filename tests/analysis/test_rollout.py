@@ -7,6 +7,7 @@ import pytest
 
 from attnviz.analysis.rollout import reachable, rollout
 from attnviz.figures.rollout import rollout_map, rollout_of_query
+from tests.reading import numbers_where
 
 L, H, T = 3, 5, 7
 LABELS = [f"·w{i}" for i in range(T)]
@@ -62,7 +63,7 @@ def test_the_map_draws_one_layer_and_greys_what_no_path_reaches():
     masked, cells = (t for t in drawing.figure.data if t.type == "heatmap" and t.xaxis == "x2")
     np.testing.assert_allclose(np.array(cells.z)[reach[1]], rolled[1][reach[1]], atol=1e-7)
     np.testing.assert_array_equal(masked.z, ~reach[1])
-    assert f" {np.diagonal(rolled[1]).mean():.0%} " in drawing.title
+    assert numbers_where("#%", drawing.title) == [round(100 * np.diagonal(rolled[1]).mean())]
     assert drawing.table["2 ·w2"] == pytest.approx(rolled[1][:, 2], abs=1e-6)
 
 
@@ -71,7 +72,8 @@ def test_one_query_through_the_layers():
     drawing = rollout_of_query(rolled, LABELS, 5)
     np.testing.assert_allclose(drawing.figure.data[0].z, rolled[:, 5], atol=1e-7)
     most = int(rolled[-1, 5, :5].argmax())
-    assert f"{rolled[-1, 5, 5]:.0%} of query 5" in drawing.title
-    assert f"{rolled[-1, 5, most]:.0%} from {most} “·w{most}”" in drawing.title.replace("\\", "")
+    assert numbers_where("#% of query #", drawing.title) == [round(100 * rolled[-1, 5, 5]), 5]
+    assert numbers_where("#% from # “", drawing.title) == [round(100 * rolled[-1, 5, most]), most]
+    assert f"“·w{most}”" in drawing.title.replace("\\", "")
     alone = rollout_of_query(rolled[:, :1, :1], LABELS[:1], 0).title
-    assert "3 layers: 100% of query 0" in alone and "from 0" not in alone
+    assert numbers_where("# layers.* #% of query #", alone) == [3, 100, 0] and "from 0" not in alone

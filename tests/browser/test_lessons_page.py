@@ -282,7 +282,7 @@ def test_a_deep_link_comes_to_its_drawing_and_a_step_or_a_high_drawing_is_presen
     expect(page).to_have_url(re.compile("only=head-grid"))
     assert page.get_by_role("button", name="Leave").count() == 1
     text = page.locator(".st-key-lesson-text p").first
-    assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.25)
+    assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.75)
     page.evaluate(WIDTHS_SEEN, "st-key-head-view")
     page.keyboard.press("PageDown")
     expect(page).to_have_url(re.compile("lesson_step=3.*only=head-view"))
@@ -316,6 +316,35 @@ WIDTHS_SEEN = """name => {
   };
   look();
 }"""
+
+
+LONGEST_BAR = """() => {
+  const drawing = document.querySelector(".st-key-stored");
+  const host = [...drawing.querySelectorAll("*")].find(each => each.shadowRoot);
+  if (getComputedStyle(drawing).opacity < 1) return false;
+  const bars = [...host.shadowRoot.querySelectorAll("rect")].map(each => each.getBoundingClientRect().width);
+  return Math.max(...bars) / drawing.getBoundingClientRect().width;
+}"""
+IN_ITS_BOX = """() => {
+  const charts = [...document.querySelectorAll(".stPlotlyChart:has(.main-svg)")];
+  const wide = each => each.getBoundingClientRect().width, drawn = each => wide(each.querySelector(".main-svg"));
+  return charts.length > 1 && charts.every(each => Math.abs(drawn(each) / wide(each) - 1) < 0.02);
+}"""
+
+
+def test_a_small_projector_shows_bars_charts_on_a_whole_page_and_no_error_between_pages(
+    visit: Callable[..., Page],
+) -> None:
+    page = visit("query_groups?model=mla&lesson=mla&lesson_step=5&only=stored&present=1")
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.wait_for_function(LONGEST_BAR, polling=50)
+    page.wait_for_timeout(1000)
+    assert page.evaluate(LONGEST_BAR) > 0.28  # beside labels that are as large as fits
+    page.set_viewport_size({"width": 1280, "height": 720})
+    turn_to(page, "rope?tab=longer&lesson=longer-contexts&lesson_step=3&present=1")  # no drawing alone
+    page.wait_for_function(IN_ITS_BOX, polling=50)
+    page.get_by_test_id("stBottom").evaluate("bar => { bar.remove(); dispatchEvent(new Event('resize')); }")
+    page.wait_for_timeout(200)  # an error that nothing catches fails the test
 
 
 RESTS = """() => {

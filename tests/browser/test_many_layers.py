@@ -1,5 +1,6 @@
 """Pages with an opened model of 30 layers of 9 heads, the size of SmolLM2-135M."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -95,3 +96,7 @@ def a_dot_marks_the_heads_that_the_legend_names(page: Page) -> None:
     choice.select_option("overview")
     expect(page.locator(".hg .has-role")).to_have_count(n_heads)
     expect(page.locator(".hg .dots")).to_have_text("dot = previous-token, induction or duplicate-token head")
+    with page.expect_download() as started:  # and in the saved picture, which has the same legend
+        page.locator(".hg").get_by_role("button", name="Save as SVG").click()
+    round_ones = re.findall(r'<rect [^>]*rx="50"', started.value.path().read_text(encoding="utf-8"))
+    assert len(round_ones) == n_heads

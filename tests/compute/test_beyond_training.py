@@ -12,7 +12,7 @@ from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.opening import MODELS
 from attnviz.session.settings import Settings
-from tests.ui.test_pages import TRACED, opened, sentences
+from tests.pages import TRACED, opened, sentences
 
 TRAINED = shipped_config("gqa-4")
 TEXT = "The old man laughed and went home."

@@ -30,7 +30,7 @@ from attnviz.modules.transformer import build_attention
 from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
 from tests.arithmetic import results
-from tests.ui.test_pages import opened
+from tests.pages import GROUPS, opened
 
 MLA = ModelConfig(
     n_layers=3, d_model=35, n_heads=6, attention="mla", kv_lora_rank=13, qk_rope_head_dim=2, qk_nope_head_dim=11,
@@ -215,7 +215,7 @@ def header_of(message: bytes) -> dict:
 @pytest.mark.parametrize("model", ["mla", "gqa-2"])
 def test_no_head_is_said_to_read_another_ones_keys(model):
     """MLA has no KV heads, and MHA's are not shared."""
-    app = opened("pages/2_query_groups.py", model=model, closer="maps")
+    app = opened(GROUPS, model=model, closer="maps")
     grids = {
         p.proto.id.split("-")[-1]: p.proto for p in app.get("bidi_component") if "head_grid" in p.proto.component_name
     }

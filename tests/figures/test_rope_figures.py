@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.ui.components.rope_clocks import pack
 from tests.arithmetic import results
+from tests.reading import numbers_in, numbers_where, value
 
 HEAD = rope_scores.Head(1, 5, 2, 4, "untrained, seed 7")
 FREQUENCIES = rope_frequencies(14).numpy()
@@ -41,7 +41,7 @@ def test_what_is_defined_stands_beside_its_definition_and_the_rest_below():
 
 def test_a_false_equation_is_found():
     drawn = score_drawn(16, 5)
-    assert results(drawn.formula)[-1] == pytest.approx(float(drawn.title.rpartition("score ")[2].split()[0]))
+    assert results(drawn.formula)[-1] == pytest.approx(numbers_where("score #", drawn.title)[0], abs=1e-9)
     with pytest.raises(AssertionError):
         results(drawn.formula.replace(f"= {results(drawn.formula)[-1]:.2f}", "= 8.71"))
 
@@ -79,7 +79,7 @@ def test_the_formula_of_the_bound_is_the_bound_that_is_drawn(rotary_dim, head_di
     assert results(drawing.formula) == [pytest.approx(drawing.table["bound"][7], abs=0.006)]
     assert drawing.table["bound"][7] > abs(float(q[rotary_dim:] @ k[rotary_dim:])) / head_dim**0.5
     share = max(s / b for s, b in zip(drawing.table["|score|"], drawing.table["bound"], strict=True))
-    assert f"at most {share:.1%} of its bound".replace(".0%", "%") in drawing.title
+    assert numbers_where("#% of its bound", drawing.title) == [pytest.approx(100 * share, abs=0.051)]
 
 
 def test_a_small_share_of_the_bound_is_not_called_none():
@@ -87,16 +87,16 @@ def test_a_small_share_of_the_bound_is_not_called_none():
     (q, k), frequencies, distances = 40 * random(2, 22), rope_frequencies(22).numpy(), np.arange(40)
     bound = decay_bound(q, k, frequencies, distances)
     drawing = rope_scores.decay(np.full(40, 0.003 * bound.values.min() / 22**0.5), bound, 7, 22, 0, HEAD)
-    assert "|score| is at most 0.3% of its bound" in drawing.title and "e+0" not in drawing.note
+    assert numbers_where("#% of its bound", drawing.title) == [0.3] and "e+0" not in drawing.note
 
 
 def test_a_text_spans_one_step_less_than_it_has_tokens():
     seven = rope.wavelengths(FREQUENCIES, n_tokens=7, context=7, theta=10000.0)  # 6 steps of 1 radian: 344 degrees
-    assert seven.title == "0 of 7 pairs complete a turn in this text, 0 in 7 tokens as in training"
+    assert numbers_in(seven.title) == [0, 7, 0, 7]
     assert seven.table["turns in this text"][0] == pytest.approx(6 / (2 * np.pi))
     assert results(seven.formula) == pytest.approx([1, 6.28, 0.955])
     eight = rope.wavelengths(FREQUENCIES, n_tokens=8, context=None, theta=10000.0)
-    assert eight.title == "1 of 7 pairs completes a turn in this text"
+    assert numbers_in(eight.title) == [1, 7]
 
 
 def test_the_formulas_of_a_pair_are_its_frequency_wavelength_and_rotation():
@@ -107,7 +107,7 @@ def test_the_formulas_of_a_pair_are_its_frequency_wavelength_and_rotation():
     rotation = rope.rotation_maps(FREQUENCIES, 100, 53, 10000.0)
     assert results(rotation.formula) == pytest.approx([np.cos(53 * frequency), np.sin(53 * frequency)], abs=0.001)
     for pair, text in enumerate(rope.pair_in_numbers(7, 10000.0)):
-        theta, length = (float(line.rpartition("= ")[2].split()[0].replace(",", "")) for line in text.split("\n")[:2])
+        theta, length = (value(line.rpartition("= ")[2].split()[0]) for line in text.split("\n")[:2])
         assert (theta, length) == (
             pytest.approx(FREQUENCIES[pair], rel=1e-5),
             pytest.approx(2 * np.pi / theta, rel=0.005),
@@ -119,7 +119,7 @@ def test_wavelengths_count_the_pairs_that_turn():
     lengths = [2 * np.pi * 10000 ** (i / 7) for i in range(7)]  # 6.3, 23.4, 87.3, 326, 1213, …
     np.testing.assert_allclose(drawing.figure.data[0].x, lengths)
     np.testing.assert_allclose(drawing.table["tokens per turn"], lengths)
-    assert drawing.title == "2 of 7 pairs complete a turn in this text, 3 in 256 tokens as in training"
+    assert numbers_in(drawing.title) == [2, 7, 3, 256]
     marker = drawing.figure.data[0].marker
     assert list(marker.color) == [NEUTRAL] * 2 + [FAINT] * 5 and marker.line.color == NEUTRAL
     assert {shape.x0 for shape in drawing.figure.layout.shapes} == {24, 255}
@@ -132,7 +132,7 @@ def test_every_built_in_method_has_a_colour_dash_and_symbol_of_its_own():
 
 def test_wavelengths_without_a_training_context_mark_only_the_text():
     drawing = rope.wavelengths(FREQUENCIES, n_tokens=1, context=None, theta=10000.0)
-    assert drawing.title == "0 of 7 pairs complete a turn in this text"
+    assert numbers_in(drawing.title) == [0, 7]
     assert [shape.x0 for shape in drawing.figure.layout.shapes] == [1]
 
 
@@ -195,30 +195,36 @@ def test_pairs_that_pass_their_trained_angle_are_counted_per_method(factor, n_to
             trained = {m * plain for m in range(256)}  # radians at the positions of a training row
             turned = max(trained) >= 2 * math.pi
             passing += not turned and (n_tokens - 1) * frequency >= 256 * plain
-        assert counts[name] == passing and f"{name} {passing}" in drawing.more
+        assert counts[name] == passing and numbers_where(f"{name} #", drawing.more) == [passing]
     if (factor, n_tokens) == (2.0, 512):
         assert (counts["none"], counts["NTK-aware"], counts["dynamic NTK"], counts["linear"]) == (7, 6, 2, 0)
-    assert drawing.title.startswith(f"Without scaling, {counts['none']} of 12 pairs")
+    assert numbers_in(drawing.title)[:2] == [counts["none"], 12]
 
 
 def test_trained_angles_are_those_of_the_base_in_training():
     """Base 500,000 on a checkpoint of base 10,000: the slowest pairs do not reach their angles of training."""
     learned, larger, smaller = (base ** (-np.arange(12) / 12) for base in (1e4, 5e5, 1e3))
     drawing = rope.slowed({"none": larger}, learned, 256, 512)
-    assert drawing.title.startswith("Without scaling, 0 of 12 pairs") and "another base" in drawing.note
+    assert numbers_in(drawing.title)[:2] == [0, 12] and "another base" in drawing.note
     reached = [255 * w < 2 * math.pi and 511 * f >= 256 * w for w, f in zip(learned, smaller, strict=True)]
     assert rope.slowed({"none": smaller}, learned, 256, 512).table["passes its trained angle, none"] == reached
     assert sum(reached) == 7 and "another base" not in rope.slowed({"none": learned}, learned, 256, 512).note
 
 
+def near(number: float):
+    """Return what equals a number printed with four decimals."""
+    return pytest.approx(number, abs=5.1e-5)
+
+
 def test_what_multiplies_scores_besides_the_frequencies_is_said_of_the_part_it_multiplies():
     yarn = RopeScaling("yarn", factor=2.0, original_max_position_embeddings=256)
-    assert "each score by 1.1434" in rope.scores_scaled("YaRN", yarn, 24, 24, latent=False)
-    partial = rope.scores_scaled("YaRN", yarn, 16, 32, latent=True)
-    assert "16 of 32" in partial and "1.1434" in partial and "softmax scale" not in partial
+    squared = (0.1 * math.log(2) + 1) ** 2
+    assert numbers_where("score by #", rope.scores_scaled("YaRN", yarn, 24, 24, latent=False)) == [near(squared)]
+    partial = numbers_in(rope.scores_scaled("YaRN", yarn, 16, 32, latent=True))
+    assert {16, 32} <= {*partial} and any(number == near(squared) for number in partial)
     deepseek = RopeScaling("yarn", factor=40.0, original_max_position_embeddings=256, mscale=1.0, mscale_all_dim=1.0)
-    squared = f"{(0.1 * math.log(40) + 1) ** 2:.4f}"
-    assert squared in rope.scores_scaled("pasted", deepseek, 16, 32, latent=True)
+    said, squared = rope.scores_scaled("pasted", deepseek, 16, 32, latent=True), (0.1 * math.log(40) + 1) ** 2
+    assert any(number == near(squared) for number in numbers_in(said))
     assert rope.scores_scaled("pasted", deepseek, 24, 24, latent=False) == ""
 
 
@@ -228,24 +234,25 @@ def test_the_loss_beyond_training_begins_after_the_last_prediction_of_a_training
     drawing = rope.loss_by_position({"none": losses}, 64, "GQA-4", "trained")
     assert drawing.table["nats per token beyond 64"] == [5.0]
     assert drawing.table["nats per token up to 64"] == [pytest.approx(163 / 64)]
-    assert " 35 " in drawing.more
+    assert 35 in numbers_in(drawing.more)
 
 
 def test_loss_names_the_best_method_beyond_the_training_context():
     flat, rising = np.full(99, 2.0), np.r_[np.full(64, 1.0), np.full(35, 5.0)]
     drawing = rope.loss_by_position({"none": rising, "linear": flat, "YaRN": flat + 1}, 64, "GQA-4", "trained")
-    assert drawing.title == "Beyond 64 tokens the loss is 5.00 without scaling, 2.00 with linear"
+    assert numbers_in(drawing.title) == [64, 5, 2] and "linear" in drawing.title
     assert drawing.table["nats per token up to 64"] == [1.0, 2.0, 3.0]
     assert list(drawing.figure.data[0].x) == [16.5, 48.5, 80.5, 98.0]  # the middles of positions 1-32, 33-64, …, 97-99
     np.testing.assert_allclose(drawing.figure.data[0].y, [1, 1, 5, 5])
     worse = rope.loss_by_position({"none": flat, "linear": flat + 1}, 64, "GQA-4", "trained")
-    assert worse.title.endswith("2.00 without scaling; no method lowers it")
+    assert numbers_in(worse.title) == [64, 2]
 
 
 def test_a_score_moved_apart_is_marked_where_it_stands():
     parts = np.array([[0.5, -3.0, 5.0], [0.5, 0.5, 1.0]])
     drawing = rope_scores.moved_apart(parts, 4, 3, "·a", "$x$", 4, 2, HEAD)
-    assert drawing.title == "“·a” and “\\$x\\$”: score −1.25 at distance 1" and "from −1.25 to 3.00" in drawing.note
+    assert numbers_in(drawing.title) == [-1.25, 1] and numbers_where("from # to #", drawing.note) == [-1.25, 3]
+    assert "“·a”" in drawing.title and "“\\$x\\$”" in drawing.title
     assert "$x$" in drawing.alt and "\\$" not in drawing.alt
     line, mark = drawing.figure.data
     assert (mark.x[0], mark.y[0]) == (1, -1.25) and line.line.color == kv_colour(2, 4)
@@ -254,18 +261,21 @@ def test_a_score_moved_apart_is_marked_where_it_stands():
 def test_decay_says_where_the_bound_is_lowest_and_how_near_the_score_comes():
     bound = DecayBound(2.0, np.array([4.0, 2.0, 3.0]), -8.0)  # (8, 4, 6) + 8, over the root of 4
     drawing = rope_scores.decay(np.array([-1.0, 3.0, 0.5]), bound, 1, 4, 2, HEAD)
-    assert "50%" in drawing.title and "8 at distance 0" in drawing.note and "6, at distance 1" in drawing.note
+    assert numbers_where("#%", drawing.title) == [50]
+    assert numbers_where("# at distance 0", drawing.note) == [8] and numbers_where(
+        "#, at distance 1", drawing.note
+    ) == [6]
     assert drawing.table["|score|"] == [1.0, 3.0, 0.5] and drawing.table["bound"] == [8.0, 6.0, 7.0]
 
 
 def test_scores_by_distance_say_on_which_side_the_highest_mean_is():
     mean = np.array([1.0, -2.0])
     drawing = rope_scores.by_distance(np.array([0, 2]), mean, mean - 1, mean + 1, 3, HEAD)
-    assert "itself: 1.00" in drawing.title and "The 3 pairs" in drawing.note
+    assert "itself" in drawing.title and numbers_in(drawing.title) == [1] and 3 in numbers_in(drawing.note)
     assert drawing.table == {"distance": [0, 2], "mean": [1.0, -2.0], "lowest": [0.0, -3.0], "highest": [2.0, -1.0]}
     both = rope_scores.by_distance(np.array([-3, 2]), mean, mean - 1, mean + 1, 7, HEAD)
-    assert "3 tokens ahead: 1.00" in both.title
-    assert "2 tokens back: 2.00" in rope_scores.by_distance(np.array([-3, 2]), -mean, mean, mean, 7, HEAD).title
+    back = rope_scores.by_distance(np.array([-3, 2]), -mean, mean, mean, 7, HEAD).title
+    assert "ahead" in both.title and numbers_in(both.title) == [3, 1] and "back" in back and numbers_in(back) == [2, 2]
 
 
 def test_shifts_draw_the_change_of_each_shift_and_say_how_many_were_tried():
@@ -276,7 +286,7 @@ def test_shifts_draw_the_change_of_each_shift_and_say_how_many_were_tried():
     changes = np.abs(shifted.float32_angles - shifted.float32_angles[0])[1:]
     np.testing.assert_array_equal(naive, np.where(changes > 0, changes, np.nan))
     assert exact[-1] < run_here[-1] < naive[-1]
-    assert f"11 shifts up to 100,000 this score changes by at most {np.nanmax(run_here):.2g} " in drawing.title
+    assert numbers_in(drawing.title) == [11, 100_000, pytest.approx(np.nanmax(run_here), rel=0.05)]
     assert len(drawing.table["shift"]) == 12
     assert results(drawing.formula) == pytest.approx([shifted.float64[0], shifted.float64[-1]], abs=1e-6)
     assert "s_{9,4}" in drawing.formula and "s_{100009,100004}" in drawing.formula
@@ -285,14 +295,14 @@ def test_shifts_draw_the_change_of_each_shift_and_say_how_many_were_tried():
 def test_no_change_is_said_to_be_none_in_the_shifts_tried():
     same = np.full(3, 1.5)
     drawing = rope_scores.shifts(ShiftedScores((0, 1, 10), same, same, same + [0, 0, 2e-7]), 9, 4, 14)
-    assert "2 shifts" in drawing.title and "does not change" in drawing.title
-    assert "none in float32, none in float64, 2e-07 where" in drawing.more
+    assert numbers_in(drawing.title)[0] == 2 and "not change" in drawing.title
+    assert numbers_where("none in float32, none in float64, #", drawing.more) == [2e-7]
 
 
 def test_values_draw_both_runs_and_say_how_much_each_changes():
     moved = ShiftedOutputs((0, 1, 10), np.array([0, 2e-7, 1e-7]), np.array([0, 0.5, 1.25]), 2.0)
     drawing = rope_scores.values(moved, 5, 14, HEAD)
-    assert re.findall(r"[\d.e-]*\d", drawing.title) == ["2", "2e-07", "1.2"]
+    assert numbers_in(drawing.title) == [2, 2e-7, 1.2]
     still, moving = (trace.y.tolist() for trace in drawing.figure.data)
     assert still == [2e-7, 1e-7] and moving == [0.5, 1.25]
 
@@ -307,17 +317,18 @@ def test_layout_pairs_show_each_dimension_with_its_pair(rotary_dim):
     assert interleaved[:4] == [0, 0, 1, 1] and half[:3] == [0, 1, 2]
     assert interleaved[rotary_dim:] == half[rotary_dim:] == [-1] * (14 - rotary_dim)
     assert len(drawing.figure.layout.shapes) == 14
-    assert drawing.title == f"Half-split pairs dimension 0 with {rotary_dim // 2}, interleaved with 1"
+    assert numbers_in(drawing.title) == [0, rotary_dim // 2, 1]
     shifted = rope_layouts.layout_pairs(compared.order, rotary_dim // 2, 16)
-    assert re.findall(r"\d+", shifted.title) == ["16", str(16 + rotary_dim // 2), "17"]
-    assert f"{compared.difference:.2f}" in rope_layouts.layout_finding(compared)
+    assert numbers_in(shifted.title) == [16, 16 + rotary_dim // 2, 17]
+    found = numbers_in(rope_layouts.layout_finding(compared))
+    assert any(number == pytest.approx(compared.difference, abs=0.0051) for number in found)
 
 
-@pytest.mark.parametrize(("head_dim", "said"), [(26, "The number on a dimension"), (34, "Point at a dimension")])
-def test_many_dimensions_have_no_numbers_and_none_are_said(head_dim, said):
+@pytest.mark.parametrize(("head_dim", "numbered"), [(26, True), (34, False)])
+def test_many_dimensions_have_no_numbers_and_none_are_said(head_dim, numbered):
     compared = compare_layouts(random(5, head_dim), random(6, head_dim), rope_frequencies(head_dim).numpy())
     drawing = rope_layouts.layout_pairs(compared.order, head_dim // 2)
-    assert said in drawing.note and {"text" in t.mode for t in drawing.figure.data} == {"number" in said}
+    assert {"text" in t.mode for t in drawing.figure.data} == {"number" in drawing.note} == {numbered}
 
 
 def test_maps_show_what_is_not_allowed_as_gaps_and_escape_the_tokens():

@@ -9,6 +9,7 @@ from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.figures import step_captions as captions
 from attnviz.steps import Arithmetic, Selection, Walk, record
 from tests.arithmetic import check
+from tests.reading import numbers_in, numbers_where
 
 IDS = (5, 17, 5, 17, 101, 3, 5, 29, 31)
 
@@ -64,19 +65,16 @@ def test_few_terms_are_all_written_out():
     how = Arithmetic("linear", 8.0, 8.0, "x·w", ((1.0, 6.0), (1.0, 1.0), (1.0, 1.0)))
     assert captions.arithmetic_text(how) == "1 · 6 + 1 · 1 + 1 · 1 = 8"
     four = Arithmetic("linear", 7.5, 7.5, "x·w", ((1.0, 1.0), (1.0, 6.0), (1.0, 2.0), (1.0, -1.5)))
-    assert captions.arithmetic_text(four, ("key", 5)) == (
-        "1 · 6 + 1 · 2 + 1 · (−1.5000) + 1 = 7.5000; the largest terms are those of keys 6, 7 and 8, and the other "
-        "one is 1"
-    )
+    equation, terms = captions.arithmetic_text(four, ("key", 5)).split(";")
+    assert equation == "1 · 6 + 1 · 2 + 1 · (−1.5000) + 1 = 7.5000"
+    assert numbers_where("keys #, # and #.* #$", terms) == [6, 7, 8, 1]  # the largest, and what the others come to
 
 
 def test_a_line_that_calls_names_the_functions(walk):
     (block,) = [stop for stop in walk.stops if "self.ffn(" in source(walk, stop)]
-    assert captions.does_text(block) == (
-        "Calls RMSNorm.forward and SwiGLU.forward; step into them with ↓. add adds entry by entry."
-    )
+    assert {"RMSNorm.forward", "SwiGLU.forward", "add"} <= {*re.findall(r"[\w.]+\b", captions.does_text(block))}
     (logits,) = [stop for stop in walk.stops if "self.logits(x)" in source(walk, stop)]
-    assert captions.does_text(logits) == "Calls Transformer.logits; step into it with ↓. The result is shown."
+    assert "Transformer.logits" in captions.does_text(logits)
     assert all(stop.called or stop.operations or stop.line.skipped for stop in walk.stops[1:])
 
 
@@ -129,7 +127,7 @@ def test_numbers(x, written):
 
 def test_shares_of_the_largest_terms():
     how = Arithmetic("linear", 10.0, 10.0, "x·w", ((1.0, 6.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0)))
-    assert "90%" in captions.bars_text(how) and "5 terms" in captions.bars_text(how)
+    assert {90, 5} <= {*numbers_in(captions.bars_text(how))}  # percent, terms
 
 
 def test_alt_texts_name_the_entry(walk):

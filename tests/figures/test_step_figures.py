@@ -10,6 +10,7 @@ from attnviz.experiments.residual import Lens, part_names
 from attnviz.figures.steps import attribution, lens_map, lens_table, tile_row, tile_table, tiles_text, traffic
 from attnviz.figures.theme import TEXT
 from tests.arithmetic import check
+from tests.reading import numbers_in
 
 
 @pytest.mark.parametrize("bias", [[], ["last norm's bias"]])
@@ -32,14 +33,12 @@ def test_the_terms_of_a_logit_have_as_many_decimals_as_their_sum():
 
 
 @pytest.mark.parametrize(
-    ("added", "title"),
-    [
-        ([0.3, 1.324, -1.404], "Attention 0 adds most to the logit of “·red”: +1.324"),
-        ([-0.3, -0.1, -1.4], "No part raises the logit of “·red”; attention 0 lowers it least: −0.100"),
-    ],
+    ("added", "word", "number"),
+    [([0.3, 1.324, -1.404], "ttention 0 adds most", 1.324), ([-0.3, -0.1, -1.4], "ttention 0 lowers it least", -0.1)],
 )
-def test_a_part_that_lowers_the_logit_does_not_add_most(added, title):
-    assert attribution(np.array(added), part_names(1), "·red", sum(added), "·a").title == title
+def test_a_part_that_lowers_the_logit_does_not_add_most(added, word, number):
+    title = attribution(np.array(added), part_names(1), "·red", sum(added), "·a").title
+    assert word in title and numbers_in(title)[-1] == number
 
 
 def test_only_the_softmax_is_said_to_ignore_a_constant():
@@ -51,26 +50,23 @@ def test_only_the_softmax_is_said_to_ignore_a_constant():
     ]
     assert np.allclose(odds[0], odds[1]) and not np.allclose(odds[2], odds[3], atol=0.01)
     drawing = attribution(np.array([0.3, 1.3, -1.4]), part_names(1), "·red", 0.2, "·a")
-    assert (
-        "the softmax of the logits ignores a constant that is added to all of them; a soft cap does not" in drawing.more
-    )
-    assert "constant" not in drawing.note
+    assert "softmax" in drawing.more and "a soft cap does not" in drawing.more and "constant" not in drawing.note
 
 
 @pytest.mark.parametrize(
-    ("predicted", "words"),
+    ("predicted", "stays"),
     [
-        ([3, 1, 2, 5], "The final prediction after “b” is reached only with the last layer"),
-        ([3, 5, 2, 5], "The final prediction after “b” returns with the last layer"),
-        ([5, 1, 2, 5], "The final prediction after “b” returns with the last layer"),
-        ([3, 1, 5, 5], "The prediction after “b” is the same from layer 1 on"),
-        ([5, 5, 5, 5], "The prediction after “b” is the same from embedding on"),
+        ([3, 1, 2, 5], "only with the last layer"),
+        ([3, 5, 2, 5], "returns with the last layer"),
+        ([5, 1, 2, 5], "returns with the last layer"),
+        ([3, 1, 5, 5], "the same from layer 1 on"),
+        ([5, 5, 5, 5], "the same from embedding on"),
     ],
 )
-def test_a_prediction_of_the_last_layer_alone_is_not_said_to_stay(predicted, words):
+def test_a_prediction_of_the_last_layer_alone_is_not_said_to_stay(predicted, stays):
     read = Lens(np.array([[0, token] for token in predicted]), np.full((4, 2), 0.5))
     drawing = lens_map(read, [list("uvwxyz")] * 2, list("ab"), 1, 3)
-    assert drawing.title == words and len(words.split()) <= 12
+    assert drawing.title.endswith(stays) and "“b”" in drawing.title
     assert drawing.chart.data[0]["textfont"]["color"] == drawing.chart.layout["shapes"][0]["line"]["color"] == TEXT
 
 
@@ -82,11 +78,9 @@ def test_a_byte_in_the_lens_is_named_by_what_it_completes_at_its_own_token():
     assert lens_table(read, after, ["a", "<0xE5>"], 1)["1 <0xE5>"] == ["<0xBA> 序… 0.50", "<0xBA> 序… 0.50"]
     drawn = drawing.chart.data[0]
     assert drawn["customdata"][0][0] == "\u2068&lt;0xE5&gt; 儿…\u2069" and drawn["text"][0][0] == "\u2068E5 儿…\u2069"
-    assert drawing.note.endswith("“E5 儿…” is byte E5, a part of 儿 or of another character.")
+    assert "byte E5, a part of 儿" in drawing.note
     two = [["u", "<0xE5A4> 夕…"], ["v", "u"]]
-    assert lens_map(read, two, ["a", "b"], 1, 1).note.endswith(
-        "“E5A4 夕…” are the bytes E5A4, a part of 夕 or of another character."
-    )
+    assert "bytes E5A4, a part of 夕" in lens_map(read, two, ["a", "b"], 1, 1).note
     assert "byte" not in lens_map(read, [list("uv")] * 2, list("ab"), 1, 1).note
 
 
@@ -98,7 +92,7 @@ def test_before_the_first_tile_with_a_key_nothing_is_rescaled():
     assert tile_table(TILES)["factor"] == [None, None, math.exp(-1)]
     scores, allowed = np.array([9.0, 9.0, 1.5, 0.5, 2.5]), np.array([False, False, True, True, True])
     drawing = tile_row(scores, allowed, TILES, list("abcde"), 4, "#123456")
-    assert drawing.title == "3 tiles: the maximum rises once"
+    assert numbers_in(drawing.title) == [3] and "once" in drawing.title
     assert drawing.table["factor"][:2] == [None, None] and drawing.missing == "–" and "“–”" in drawing.more
 
 
@@ -111,23 +105,21 @@ def test_the_running_maximum_is_drawn_over_the_whole_of_each_tile():
 
 
 def test_one_query_token_is_not_all_of_them():
-    assert tiles_text(1, 0.0).startswith("the only query token: the output by tiles equals that of PyTorch's kernel")
-    assert tiles_text(29, 6.6e-7).startswith("all 29 query tokens: ") and "at most **6.6e-07**" in tiles_text(
-        29, 6.6e-7
-    )
+    assert numbers_in(tiles_text(1, 0.0)) == [] and "equals" in tiles_text(1, 0.0)
+    assert numbers_in(tiles_text(29, 6.6e-7).replace("*", "")) == [29, 6.6e-7]
 
 
 @pytest.mark.parametrize(
-    "n_tokens, block, words",  # by hand: 4·(4·T·29 + 4·T²) B against 4·(2·T·29)·(1 + ceil(T / block)) B
+    "n_tokens, block, move",  # by hand: 4·(4·T·29 + 4·T²) B against 4·(2·T·29)·(1 + ceil(T / block)) B
     [
-        (1, 1, "move about as many bytes as the full matrix at 1 token"),  # 480 and 464 B
-        (5, 1, "move 2.6 times the full matrix's bytes"),  # 2,720 and 6,960 B
-        (512, 128, "move 13% of the full matrix's bytes"),
+        (1, 1, r"about as many .* at 1 token"),  # 480 and 464 B
+        (5, 1, r"\b2.6 times"),  # 2,720 and 6,960 B
+        (512, 128, r"\b13%"),
     ],
 )
-def test_the_title_on_tiles_says_how_many_bytes_they_move(n_tokens, block, words):
+def test_the_title_on_tiles_says_how_many_bytes_they_move(n_tokens, block, move):
     drawing = traffic(n_tokens, 29, 29, block)
-    assert words in drawing.title and "⌈M / 4d⌉ keys per tile" in drawing.more and "2205.14135" in drawing.more
+    assert re.search(move, drawing.title) and "⌈M / 4d⌉" in drawing.more and "2205.14135" in drawing.more
 
 
 def bytes_moved(T: int, D: int, V: int, block: int) -> tuple[int, int]:
@@ -150,7 +142,7 @@ def test_queries_and_values_of_different_widths_are_counted_as_such(T, D, V, blo
 def test_fully_masked_tiles_are_counted():
     """The tiles are keys 0–1, 2–3 and 4."""
     scores = np.array([9.0, 9.0, 1.5, 0.5, 2.5])
-    for keys, words in (([2, 4], "1 of 3 tiles is"), ([0, 3, 4], "0 of 3 tiles are"), ([1], "2 of 3 tiles are")):
+    for keys, n_masked in (([2, 4], 1), ([0, 3, 4], 0), ([1], 2)):
         allowed = np.isin(range(5), keys)
         more = tile_row(scores, allowed, TILES, list("abcde"), 4, "#123456").more
-        assert more.startswith(f"{words} fully masked for this query")
+        assert numbers_in(more)[:2] == [n_masked, 3]

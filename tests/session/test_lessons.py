@@ -227,7 +227,7 @@ def test_the_lesson_s_induction_head_raises_the_token_of_its_strongest_key_most(
 
 
 def test_the_difference_by_tiles_is_that_of_rounding() -> None:
-    assert 0 < float(value("tile_difference", layer=1, head=3)) < 1e-5
+    assert 0 < float(value("tile_difference", layer=1, head=3).replace("−", "-")) < 1e-5
 
 
 def test_numbers_of_rope() -> None:

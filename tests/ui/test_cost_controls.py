@@ -1,56 +1,51 @@
 """Controls and links of the Cost page: each moves the numbers that it is about, and says so in the address."""
 
 import json
-import re
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import cost as compute_cost
-from tests.ui.test_pages import opened
+from tests.pages import COST, opened, shown
+from tests.reading import numbers_where
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
-
-COST = "pages/4_cost.py"
-
-
-def said(app: AppTest) -> str:
-    """Return all texts of the page and the names of its charts, one per line."""
-    figures = [chart.proto.alt for chart in app.get("plotly_chart")]
-    return "\n".join([element.value for element in (*app.markdown, *app.caption, *app.info, *app.warning)] + figures)
+HELD = "Llama 3 8B and # sequences of # K tokens"
 
 
 def use(app: AppTest, label: str, value: str) -> str:
     """Choose an option of a segmented control; return what the parts that depend on it say: the others do not rerun."""
     next(each for each in app.button_group if each.label == label).set_value(value).run()
     assert not app.exception
-    return said(app)
+    return shown(app)
 
 
 def test_the_precision_moves_the_cache_and_the_weights_move_the_memory():
     app = opened(COST, tab="memory", context="8192")
-    assert "holds Llama 3 8B and 56 sequences of 8 K tokens" in said(app)
-    assert "holds Llama 3 8B and 67 sequences of 8 K tokens" in use(app, "Weight dtype", "int4")
+    assert numbers_where(HELD, shown(app)) == [56, 8]
+    assert numbers_where(HELD, use(app, "Weight dtype", "int4")) == [67, 8]
     assert app.query_params["weights"] == "int4"
     app = opened(COST, tab="memory", context="8192", weights="int4")
-    assert "holds Llama 3 8B and 134 sequences of 8 K tokens" in use(app, "Cache dtype", "fp8")
+    assert numbers_where(HELD, use(app, "Cache dtype", "fp8")) == [134, 8]
     assert app.query_params["precision"] == "fp8"
     app = opened(COST, tab="memory", context="8192", precision="fp8")
-    assert "GQA-4 caches 6 MiB" in use(app, "Part", "published")  # the selected model below the published ones
+    below = use(app, "Part", "published")  # the selected model below the published ones
+    assert numbers_where("GQA-4 caches # MiB", below) == [6]
 
 
 def test_the_number_of_sequences_moves_the_cache_and_the_speed():
     app = opened(COST, tab="speed", context="8192")
     app.select_slider(key="control-batch").set_value(2).run()
-    assert app.query_params["batch"] == "2" and "2 sequences" in said(app)
-    assert "GQA-4 caches 24 MiB" in use(opened(COST, tab="speed", context="8192", batch="2"), "Part", "published")
+    assert app.query_params["batch"] == "2" and "2 sequences" in shown(app)
+    below = use(opened(COST, tab="speed", context="8192", batch="2"), "Part", "published")
+    assert numbers_where("GQA-4 caches # MiB", below) == [24]
 
 
 def test_a_link_reopens_a_comparison_with_its_sentence():
-    there = said(opened(COST, context="131072", compare="gemma-3-27b,qwen3-32b"))
-    assert "its cache takes 10.4 GiB with windows, 62 GiB without" in there
-    assert "At 128 K tokens: Gemma 3 27B 10.4 GiB and Qwen3 32B 32 GiB" in there
-    assert "5 live models were built" in there
+    there = shown(opened(COST, context="131072", compare="gemma-3-27b,qwen3-32b"))
+    assert numbers_where("# GiB with windows, # GiB without", there) == [10.4, 62]
+    assert numbers_where("# K tokens: Gemma 3 27B # GiB and Qwen3 32B # GiB", there) == [128, 10.4, 32]
+    assert numbers_where("# live models", there) == [5]
 
 
 def test_measuring_another_model_stops_ones_own_measurement(monkeypatch):
@@ -77,12 +72,13 @@ MISTRAL = (
 )
 
 
-def test_a_config_json_is_counted_and_what_was_assumed_is_said():
+def test_a_config_json_is_counted_and_what_was_assumed_is_shown():
     app = opened(COST, tab="facts")
     field = next(area for area in app.text_area if "config.json" in area.label)
     field.set_value(MISTRAL).run()
-    there = said(app)
-    assert "## mistral: 7,248,023,552 parameters\n" in there and "Each token adds **131,072 B** to the cache" in there
+    there = shown(app)
+    assert numbers_where("mistral: # parameters\n", there) == [7_248_023_552]
+    assert numbers_where(r"Each token adds \*\*# B", there) == [131_072]
     used = next(line for line in there.splitlines() if "Used from config.json" in line)
     assert "hidden_size` 4096" in used and "sliding_window` null" in used
     assert "num_hidden_layers` 32" in next(line for line in there.splitlines() if "assumed" in line)
@@ -91,19 +87,12 @@ def test_a_config_json_is_counted_and_what_was_assumed_is_said():
     assert any("mamba" in error.value for error in app.error)
 
 
-def whole(printed: str) -> int:
-    return int(printed.replace(",", ""))
-
-
-def test_of_a_mixture_with_a_window_active_parameters_and_both_growths_are_said():
+def test_of_a_mixture_with_a_window_active_parameters_and_both_growths_are_shown():
     """gpt-oss-20b: 24 layers, every other with a window of 128; 8 KV heads of 64 numbers, 32 experts, 4 per token."""
     pasted = {"model_type": "gpt_oss", "num_hidden_layers": 24, "num_local_experts": 32}
-    there, expert = said(opened(COST, tab="facts", facts=json.dumps(pasted))), 3 * 2880 * (2880 + 1)
-    total, active = map(
-        whole, re.search(r"## gpt.*oss: ([\d,]+) parameters, ([\d,]+) active per token", there).groups()
-    )
+    there, expert = shown(opened(COST, tab="facts", facts=json.dumps(pasted))), 3 * 2880 * (2880 + 1)
+    total, active = numbers_where("gpt.*oss: # parameters, # active per token", there)
     assert total == 20_914_757_184 and total - active == 24 * 28 * expert + (201_088 - 1) * 2880
     layer = 2 * 8 * 64 * 2
-    assert f"each of the first 128 tokens adds **{24 * layer:,} B** to the cache" in there
-    assert f"each token after them **{12 * layer:,} B**" in there
-    assert "By formula only, since the live model has no mixture of experts" in there
+    growth = numbers_where(r"first # tokens adds \*\*# B\*\*.*after them \*\*# B", there)
+    assert growth == [128, 24 * layer, 12 * layer] and "By formula only" in there

@@ -13,7 +13,7 @@ from attnviz.experiments.conversion import group_kv_heads, reorder_heads
 from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED
 from attnviz.session.settings import Settings
 from attnviz.trace import predict
-from tests.ui.test_pages import opened, sentences
+from tests.pages import GROUPS, opened, sentences
 
 PARTS = ["equal", "work", "cost", "maps", "alike", "latent"]
 SIX_HEADS = {"model": "own", "n_heads": "6", "n_kv_heads": "3", "d_model": "96", "n_layers": "2", "qkv_bias": "1"}
@@ -42,7 +42,7 @@ def chosen_of(app: AppTest) -> str:
 @pytest.mark.slow
 def test_every_part_has_a_picture_or_a_sentence(part, name):
     """MLA and other numbers of heads: tests/test_printed_equations.py."""
-    app = opened("pages/2_query_groups.py", closer=part, tiled="1", head="15", layer="7", **SETTINGS[name])
+    app = opened(GROUPS, closer=part, tiled="1", head="15", layer="7", **SETTINGS[name])
     assert chosen_of(app) == part
     assert SAID.get((part, name), "") in sentences(app)
     assert {"stored", "diagram"} <= {part.proto.id.split("-")[-1] for part in app.get("bidi_component")}
@@ -51,13 +51,13 @@ def test_every_part_has_a_picture_or_a_sentence(part, name):
 
 
 def test_untrained_heads_are_called_so():
-    app = opened("pages/2_query_groups.py", closer="maps", **SIX_HEADS)
+    app = opened(GROUPS, closer="maps", **SIX_HEADS)
     assert any("Untrained heads have learnt nothing" in caption.value for caption in app.caption)
     assert any("untrained, seed 0" in text.value for text in app.markdown)
 
 
 def test_untrained_weights_have_no_loss_that_sharing_could_cost():
-    app = opened("pages/2_query_groups.py", closer="cost", tiled="1", **SIX_HEADS)
+    app = opened(GROUPS, closer="cost", tiled="1", **SIX_HEADS)
     assert "untrained weights predict nothing" in sentences(app)
     assert not app.get("plotly_chart")
     said = " ".join(text.value for text in app.markdown)
@@ -65,7 +65,7 @@ def test_untrained_weights_have_no_loss_that_sharing_could_cost():
 
 
 def test_a_long_text_has_its_equalities_on_its_first_tokens():
-    said = [opened("pages/2_query_groups.py", text="word " * n).markdown for n in (20, 100)]
+    said = [opened(GROUPS, text="word " * n).markdown for n in (20, 100)]
     short, long = (" ".join(text.value for text in texts) for texts in said)
     assert "input for this text." in short and "input for the first 64 tokens of this text." in long
 

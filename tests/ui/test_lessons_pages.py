@@ -17,12 +17,12 @@ from attnviz.session.pages import ALL, ELEMENTS, PAGES, by_purpose
 from attnviz.ui.components import rope_pair
 from attnviz.ui.lesson_bar import spoken
 from attnviz.ui.pages.overview import FIRST_LESSON
-from tests.ui.test_pages import ROOT, opened, sentences
+from tests.pages import COST, FRONT, HEADS, LESSONS, MISTAKES, ROOT, ROPE, linked, opened, said, sentences
 from tests.walk import decode_little
 
 pytestmark = pytest.mark.slow
 
-LESSONS = compute.lessons()[0]
+EACH = compute.lessons()[0]
 FACTS = '{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}'
 ONLY_WITH = {
     "mistake-answers": {"hunt": "0"},
@@ -141,14 +141,14 @@ def test_one_drawing_alone_runs_only_the_part_that_has_it(element: Element) -> N
 
 
 def test_an_element_of_another_page_is_not_shown_alone() -> None:
-    app = opened("pages/3_rope.py", only="head-grid")
+    app = opened(ROPE, only="head-grid")
     assert "does not show" in sentences(app) and app.title[0].value == "RoPE"
 
 
 def test_a_link_to_one_drawing_opens_the_tab_that_has_it() -> None:
-    app = opened("pages/4_cost.py", only="figure-cache", tab="memory")  # from when each tab had it
+    app = opened(COST, only="figure-cache", tab="memory")  # from when each tab had it
     assert shows(app, "figure-cache") and sentences(app) == ""
-    shown = {tab: shows(opened("pages/4_cost.py", tab=tab), "figure-cache") for tab in ("published", "memory")}
+    shown = {tab: shows(opened(COST, tab=tab), "figure-cache") for tab in ("published", "memory")}
     assert shown == {"published": True, "memory": False}
 
 
@@ -156,15 +156,10 @@ def opened_step(lesson: Lesson, number: int) -> AppTest:
     return opened(lesson.step(number).page.file, **lesson.settings(number).to_link())
 
 
-def bar(app: AppTest) -> str:
-    """Return the bar's text; AppTest has no attribute for the bottom container."""
-    return " ".join(each.value for each in (*app.markdown, *app.caption))
-
-
 @pytest.mark.usefixtures("fewer_tokens")
-@pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.parametrize("name", EACH)
 def test_every_step_opens_and_draws_what_it_points_at(name: str) -> None:
-    lesson = LESSONS[name]
+    lesson = EACH[name]
     for number in range(1, len(lesson.steps) + 1):
         app, step = opened_step(lesson, number), lesson.step(number)
         wrong = [each.value for each in (*app.warning, *app.error)]
@@ -174,103 +169,103 @@ def test_every_step_opens_and_draws_what_it_points_at(name: str) -> None:
         )  # a base other than the trained one causes a warning
         assert shows(app, step.target), (number, step.target, keys(app))
         assert not_in_the_ring(app, lesson, number) == NOT_IN_THE_RING.get((name, number), set()), number
-        assert step.title in bar(app) and f"Step {number} of {len(lesson.steps)}" in bar(app)
+        assert step.title in said(app) and f"Step {number} of {len(lesson.steps)}" in said(app)
         assert not app.button(key="lesson-next").disabled
 
 
 def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> None:
-    lesson = LESSONS["one-head"]
+    lesson = EACH["one-head"]
     app = opened_step(lesson, 3)
-    assert "The mask is causal" not in bar(app)
-    assert "Its induction score" not in bar(app)  # the page's own sentence on its example would compete with the step's
+    assert "The mask is causal" not in said(app)
+    assert "Its induction score" not in said(app)  # the page's own sentence on its example
     app.button(key="lesson-answer").click().run()
-    assert "The mask is causal" in bar(app)
+    assert "The mask is causal" in said(app)
     assert "lesson-return" not in keys_of_buttons(app)
     app.selectbox(key="control-model").set_value("mqa").run()
     assert "lesson-return" in keys_of_buttons(app)
     app.button(key="lesson-return").click().run()
-    assert link(app) == {"lesson": "one-head", "lesson_step": "3"} and not app.exception
+    assert linked(app) == {"lesson": "one-head", "lesson_step": "3"} and not app.exception
     app.button(key="lesson-next").click().run()
-    assert link(app)["lesson_step"] == "4" and lesson.step(4).title in bar(app)
+    assert linked(app)["lesson_step"] == "4" and lesson.step(4).title in said(app)
     app.button(key="lesson-leave").click().run()
     assert "lesson" not in app.query_params and "lesson-next" not in keys_of_buttons(app)
-    assert "Its induction score" in bar(app)
+    assert "Its induction score" in said(app)
 
 
 def left(app: AppTest, name: str, number: int) -> AppTest:
     """Open a lesson's step by its link, on the page that is open, and leave it."""
     app.query_params.clear()
-    app.query_params.update(LESSONS[name].settings(number).to_link())
+    app.query_params.update(EACH[name].settings(number).to_link())
     app.run()
     return app.button(key="lesson-leave").click().run()
 
 
 def test_the_text_of_the_steps_is_hidden_until_it_is_asked_for_again_and_shown_while_presenting() -> None:
-    lesson = LESSONS["one-head"]
+    lesson = EACH["one-head"]
     app = opened_step(lesson, 3)
     app.button(key="lesson-answer").click().run()
     app.button(key="lesson-fold").click().run()
-    assert "lesson-answer" not in keys_of_buttons(app) and f"Step 3 of 7: {lesson.step(3).title}" in bar(app)
+    assert "lesson-answer" not in keys_of_buttons(app) and f"Step 3 of 7: {lesson.step(3).title}" in said(app)
     app.button(key="lesson-next").click().run()
-    assert lesson.step(4).text[:30] not in bar(app) and f"Step 4 of 7: {lesson.step(4).title}" in bar(app)
+    assert lesson.step(4).text[:30] not in said(app) and f"Step 4 of 7: {lesson.step(4).title}" in said(app)
     app.button(key="present").click().run()
-    assert "lesson-fold" not in keys_of_buttons(app) and f"## {lesson.step(4).title}" in bar(app)
+    assert "lesson-fold" not in keys_of_buttons(app) and f"## {lesson.step(4).title}" in said(app)
     app.button(key="present-leave").click().run()
     app.button(key="lesson-fold").click().run()
-    assert f"## {lesson.step(4).title}" in bar(app)
+    assert f"## {lesson.step(4).title}" in said(app)
 
 
 def test_the_first_step_on_rope_names_the_controls_of_its_element() -> None:
-    step = LESSONS["rope-pictures"].step(1)
+    step = EACH["rope-pictures"].step(1)
     assert step.target == "rope-pair" and "“Shift only k by”" in step.text
     assert "Shift only k by <input" in rope_pair.HTML and "Play</button>" in rope_pair.HTML
 
 
 def test_after_a_lesson_the_settings_before_it_can_be_restored_on_the_tab_that_is_open_by_then() -> None:
     before = {"text": "A king", "model": "mqa", "layer": "2"}
-    app = left(opened("pages/3_rope.py", **before), "longer-contexts", 6)
-    assert link(app)["theta"] == "500000" and "lesson" not in link(app)
+    app = left(opened(ROPE, **before), "longer-contexts", 6)
+    assert linked(app)["theta"] == "500000" and "lesson" not in linked(app)
     assert app.button(key="lesson-restore").label == "Settings from before the lesson"
     app.session_state["settings"] = replace(app.session_state["settings"], tab="without")  # as the fragment does
     app.button(key="lesson-restore").click().run()
-    assert link(app) == {**before, "tab": "without"} and not app.exception
+    assert linked(app) == {**before, "tab": "without"} and not app.exception
     assert not {"lesson-restore", "lesson-keep"} & keys_of_buttons(app)
 
 
 def test_after_a_lesson_its_settings_can_be_kept_and_a_link_of_another_is_opened_as_it_is() -> None:
-    app = left(opened("pages/3_rope.py", model="mqa"), "longer-contexts", 6)
+    app = left(opened(ROPE, model="mqa"), "longer-contexts", 6)
     app.button(key="lesson-keep").click().run()
-    assert link(app)["theta"] == "500000" and "lesson-restore" not in keys_of_buttons(app)
+    assert linked(app)["theta"] == "500000" and "lesson-restore" not in keys_of_buttons(app)
     app.query_params.clear()
     app.query_params["model"] = "mqa"
     app = left(app.run(), "longer-contexts", 6)
     app = left(app, "rope-pictures", 6)  # before anything was chosen: the settings before both
     app.button(key="lesson-restore").click().run()
-    assert link(app) == {"model": "mqa", "tab": "without"}
+    assert linked(app) == {"model": "mqa", "tab": "without"}
 
 
 def test_a_lesson_opened_by_its_link_is_left_for_the_defaults_and_one_without_settings_asks_nothing() -> None:
-    lesson = LESSONS["longer-contexts"]
+    lesson = EACH["longer-contexts"]
     app = opened_step(lesson, 6)
     app.button(key="lesson-leave").click().run()
     assert app.button(key="lesson-restore").label == "Default settings"
     app.button(key="lesson-restore").click().run()
-    assert link(app) == {}
-    app = opened_step(LESSONS["rope-pictures"], 4)
+    assert linked(app) == {}
+    app = opened_step(EACH["rope-pictures"], 4)
     app.button(key="lesson-leave").click().run()
-    assert link(app) == {"tab": "distance"} and "lesson-restore" not in keys_of_buttons(app)
+    assert linked(app) == {"tab": "distance"} and "lesson-restore" not in keys_of_buttons(app)
 
 
 def test_the_last_step_leads_to_the_next_lesson() -> None:
-    first, second = list(LESSONS.values())[:2]
+    first, second = list(EACH.values())[:2]
     app = opened_step(first, len(first.steps))
     assert app.button(key="lesson-next").label == "Next lesson"
     app.button(key="lesson-next").click().run()
-    assert link(app)["lesson"] == second.name and second.steps[0].title in bar(app)
+    assert linked(app)["lesson"] == second.name and second.steps[0].title in said(app)
 
 
 def test_the_last_lesson_leads_to_the_exercises() -> None:
-    last = list(LESSONS.values())[-1]
+    last = list(EACH.values())[-1]
     app = opened_step(last, len(last.steps))
     app.button(key="lesson-next").click().run()
     assert "lesson" not in app.query_params and app.title[0].value == "Practice"
@@ -282,22 +277,17 @@ def test_a_lesson_is_announced_as_it_is_read_aloud() -> None:
     )
 
 
-def link(app: AppTest) -> dict[str, str]:
-    """Return the URL's query; AppTest gives a value as it was set, or in a list."""
-    return {name: value if isinstance(value, str) else value[0] for name, value in app.query_params.items()}
-
-
 def keys_of_buttons(app: AppTest) -> set[str]:
     return {button.key for button in app.button}
 
 
 def test_any_name_of_a_lesson_is_answered() -> None:
     for name in ("9" * 300, "../one-head", "a\0b", "none"):
-        assert "no lesson" in sentences(opened("app.py", lesson=name, layer="1")), name
+        assert "no lesson" in sentences(opened(FRONT, lesson=name, layer="1")), name
 
 
 def test_a_lesson_that_is_not_there_is_said_and_can_be_closed() -> None:
-    app = opened("pages/1_heads.py", lesson="<b>none</b>")
+    app = opened(HEADS, lesson="<b>none</b>")
     assert "no lesson" in sentences(app) and shows(app, "head-grid")
     app.button(key="lesson-close").click().run()
     assert "lesson" not in app.query_params
@@ -310,18 +300,18 @@ def numbered(lessons: dict[str, Lesson]) -> list[str]:
 def test_the_lessons_are_listed_and_a_broken_file_is_said(tmp_path, monkeypatch) -> None:
     (tmp_path / "broken.md").write_text("# Title\n\nMinutes: 5\n")
     monkeypatch.setenv(compute.FOLDER, str(tmp_path))
-    app = opened("pages/9_lessons.py")
+    app = opened(LESSONS)
     links = [link.proto.label for link in app.main.get("page_link")]
-    assert links == numbered(LESSONS)  # in the order on a phone, and for a screen reader
+    assert links == numbered(EACH)  # in the order on a phone, and for a screen reader
     assert "broken" in app.error[0].value and "line 3" in app.error[0].value
 
 
 def test_ones_own_lessons_come_first(tmp_path, monkeypatch) -> None:
     (tmp_path / "my-week.md").write_text("# Mine\n\nMinutes: 1\n\n## One\n\nLink: heads\n\n$\\sqrt{d}$ of `{}`.\n")
     monkeypatch.setenv(compute.FOLDER, str(tmp_path))
-    app = opened("pages/9_lessons.py")
+    app = opened(LESSONS)
     links = [link.proto.label for link in app.main.get("page_link")]
-    assert links == ["**1 · Mine**", *numbered(LESSONS)]
+    assert links == ["**1 · Mine**", *numbered(EACH)]
     assert "1 step, about 1 minute." in app.main.caption[1].value and not app.error
 
 
@@ -329,110 +319,120 @@ def test_a_plan_lists_its_lessons_alone_in_its_order(tmp_path, monkeypatch) -> N
     (tmp_path / "my-week.md").write_text("# Mine\n\nMinutes: 4\n\n## One\n\nLink: heads\n\nSee.\n")
     (tmp_path / "order.txt").write_text("mla\nmy-week.md\nnone\n../order\none-head\n")
     monkeypatch.setenv(compute.FOLDER, str(tmp_path))
-    app = opened("pages/9_lessons.py")
-    titles = [f"**1 · {LESSONS['mla'].title}**", "**2 · Mine**", f"**3 · {LESSONS['one-head'].title}**"]
+    app = opened(LESSONS)
+    titles = [f"**1 · {EACH['mla'].title}**", "**2 · Mine**", f"**3 · {EACH['one-head'].title}**"]
     assert [link.proto.label for link in app.main.get("page_link")] == titles
-    minutes = LESSONS["mla"].minutes + 4 + LESSONS["one-head"].minutes
+    minutes = EACH["mla"].minutes + 4 + EACH["one-head"].minutes
     assert f"3 lessons in the order of your order.txt, about {minutes} minutes." in [
         caption.value for caption in app.main.caption
     ]
     assert [each.value.partition(" ")[0] for each in app.error] == ["**none**", "**order**"]
-    app = opened("pages/1_heads.py", lesson="my-week")
+    app = opened(HEADS, lesson="my-week")
     app.button(key="lesson-next").click().run()
-    assert link(app)["lesson"] == "one-head"
+    assert linked(app)["lesson"] == "one-head"
 
 
 def test_a_link_that_names_a_lesson_alone_opens_its_step() -> None:
-    app = opened("app.py", lesson="one-head", lesson_step="4")
-    assert app.title[0].value == "Heads" and link(app)["tab"] == "lines"
-    assert LESSONS["one-head"].step(4).title in bar(app) and "lesson-return" not in keys_of_buttons(app)
-    app = opened("app.py", lesson="one-head", lesson_step="4", present="1")
-    assert link(app)["only"] == "lines" and shows(app, "lines") and not shows(app, "head-grid")
-    app = opened("pages/9_lessons.py", lesson="one-head")  # the list, loaded again
+    app = opened(FRONT, lesson="one-head", lesson_step="4")
+    assert app.title[0].value == "Heads" and linked(app)["tab"] == "lines"
+    assert EACH["one-head"].step(4).title in said(app) and "lesson-return" not in keys_of_buttons(app)
+    app = opened(FRONT, lesson="one-head", lesson_step="4", present="1")
+    assert linked(app)["only"] == "lines" and shows(app, "lines") and not shows(app, "head-grid")
+    app = opened(LESSONS, lesson="one-head")  # the list, loaded again
     assert app.title[0].value == "Lessons"
 
 
 def test_presenting_shows_one_drawing_and_goes_through_the_page() -> None:
-    app = opened("pages/3_rope.py", present="1")
+    app = opened(ROPE, present="1")
     assert shows(app, "rope-pair") and not app.sidebar.text_area
     app.button(key="present-following").click().run()
-    assert link(app)["only"] == "rope-clocks" and not app.exception
+    assert linked(app)["only"] == "rope-clocks" and not app.exception
     assert shows(app, "rope-clocks") and not shows(app, "rope-pair")
     app.button(key="present-leave").click().run()
     assert not app.query_params and app.title[0].value == "RoPE"
 
 
 def test_presenting_goes_on_with_the_next_tab() -> None:
-    app = opened("pages/1_heads.py", present="1", only="lines", tab="lines")
-    (before,) = re.findall(r", (\d+) of (\d+)", bar(app))
+    app = opened(HEADS, present="1", only="lines", tab="lines")
+    (before,) = re.findall(r", (\d+) of (\d+)", said(app))
     app.button(key="present-following").click().run()
-    (after,) = re.findall(r", (\d+) of (\d+)", bar(app))
+    (after,) = re.findall(r", (\d+) of (\d+)", said(app))
     assert int(after[0]) == int(before[0]) + 1 and after[1] == before[1]  # of all tabs
-    assert (link(app)["tab"], link(app)["only"]) == ("writes", "figure-norms") and shows(app, "figure-norms")
+    assert (linked(app)["tab"], linked(app)["only"]) == ("writes", "figure-norms") and shows(app, "figure-norms")
     app.button(key="present-previous").click().run()
-    assert link(app).get("only") == "lines" and shows(app, "lines")  # and back
-    app = opened("pages/1_heads.py", present="1", only="masks", tab="masks")  # the tabs after it have no drawings
+    assert linked(app).get("only") == "lines" and shows(app, "lines")  # and back
+    app = opened(HEADS, present="1", only="masks", tab="masks")  # the tabs after it have no drawings
     assert app.button(key="present-following").disabled and not app.button(key="present-previous").disabled
 
 
 def test_a_lesson_s_step_is_presented_with_its_own_drawing() -> None:
-    app = opened_step(LESSONS["one-head"], 2)
+    app = opened_step(EACH["one-head"], 2)
     app.button(key="present").click().run()
-    assert link(app)["only"] == "head-grid" and shows(app, "head-grid") and not shows(app, "text-view")
+    assert linked(app)["only"] == "head-grid" and shows(app, "head-grid") and not shows(app, "text-view")
     app.button(key="lesson-next").click().run()
-    assert link(app)["only"] == "head-view" and not {"lesson-leave", "present-following"} & keys_of_buttons(app)
+    assert linked(app)["only"] == "head-view" and not {"lesson-leave", "present-following"} & keys_of_buttons(app)
     app.button(key="present-leave").click().run()
-    assert link(app) == {"lesson": "one-head", "lesson_step": "3"}
+    assert linked(app) == {"lesson": "one-head", "lesson_step": "3"}
+
+
+def test_a_step_on_a_drawing_that_not_every_model_has_is_presented_with_it_alone() -> None:
+    """Among the whole page it would be cut off."""
+    steps = [(lesson, i) for lesson in LESSONS.values() for i in range(1, len(lesson.steps) + 1)]
+    found = [(lesson, i) for lesson, i in steps if lesson.step(i).target in ("figure-latent-scale", "latent-checks")]
+    assert len(found) >= 2
+    for lesson, number in found:
+        app = opened_step(lesson, number)
+        app.button(key="present").click().run()
+        assert shows(app, lesson.step(number).target) and linked(app)["only"] == lesson.step(number).target
+        assert not shows(app, "diagram") and not app.title
 
 
 def test_a_step_on_a_control_is_presented_with_its_whole_page() -> None:
     name, number = next(
         (lesson.name, i)
-        for lesson in LESSONS.values()
+        for lesson in EACH.values()
         for i, step in enumerate(lesson.steps, 1)
         if step.target.startswith("control-")
     )
-    step = LESSONS[name].step(number)
-    app = opened(step.page.file, **LESSONS[name].settings(number).to_link(), present="1")
+    step = EACH[name].step(number)
+    app = opened(step.page.file, **EACH[name].settings(number).to_link(), present="1")
     assert shows(app, step.target) and step.drawing == "" and app.title[0].value == step.page.name
 
 
 def test_the_front_door_leads_every_way_and_to_every_page() -> None:
-    app = opened("app.py")
+    app = opened(FRONT)
     found = [link.proto.page for link in app.main.get("page_link")]
     assert len(found) == 1 + len(PAGES) - 1
     name, title = FIRST_LESSON
-    first = LESSONS[name].step(1)
-    assert title == LESSONS[name].title and name == next(iter(LESSONS)) and found[0] == first.page.path
-    assert LESSONS[name].settings(1).to_link() == {"lesson": name}, "what the overview links to"
-    said = bar(app)
-    assert all(way in said for way in by_purpose()) and {"Understand it", "Look around", "Work out a cost"} <= set(
-        by_purpose()
-    )
+    first = EACH[name].step(1)
+    assert title == EACH[name].title and name == next(iter(EACH)) and found[0] == first.page.path
+    assert EACH[name].settings(1).to_link() == {"lesson": name}, "what the overview links to"
+    there = said(app)
+    assert len(by_purpose()) > 2 and all(way in there for way in by_purpose())
     assert shows(app, "front-grid")
 
 
 def test_registered_keys_are_what_streamlit_makes_classes_of() -> None:
     assert [key for key in ELEMENTS if not key.replace("-", "").isalnum()] == []
-    assert ROOT.joinpath("pages/9_lessons.py").exists()
+    assert ROOT.joinpath(LESSONS).exists()
 
 
 def test_the_bar_leaves_the_list_of_lessons_free() -> None:
     """It stands above the list, in the page; on other pages at the bottom of the window."""
     place = {"lesson": "many-heads", "lesson_step": "3"}
-    found = [key for key, _ in keyed(opened("pages/9_lessons.py", **place).main)]
+    found = [key for key, _ in keyed(opened(LESSONS, **place).main)]
     assert found.index("lesson-bar") < found.index("lesson-next") < found.index("lesson-keys")
-    assert not {"lesson-bar", "lesson-next"} & keys(opened("pages/1_heads.py", **place))
+    assert not {"lesson-bar", "lesson-next"} & keys(opened(HEADS, **place))
 
 
 def test_a_step_on_a_mistake_shows_the_lines_and_the_answers_that_its_text_is_about() -> None:
     on_mistakes = [
         (lesson, n)
-        for lesson in LESSONS.values()
+        for lesson in EACH.values()
         for n, step in enumerate(lesson.steps, 1)
         if step.target == "mistake-code"
     ]
     assert on_mistakes
     for lesson, n in on_mistakes:
-        app = opened("pages/7_mistakes.py", **lesson.settings(n).to_link())
+        app = opened(MISTAKES, **lesson.settings(n).to_link())
         assert {"mistake-code", "mistake-answers"} <= keys(app)

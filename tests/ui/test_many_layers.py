@@ -7,7 +7,8 @@ import pytest
 from attnviz.session import opening
 from attnviz.session.pages import ALL
 from tests.checkpoints.tall import L, save_tall
-from tests.ui.test_opened_pages import DRAW_NOTHING, opened, pictures, said
+from tests.pages import opened, pictures, sentences
+from tests.ui.test_opened_pages import DRAW_NOTHING
 from tests.walk import decode_little
 
 pytestmark = pytest.mark.slow
@@ -25,8 +26,8 @@ def test_every_page_draws_thirty_layers(folder, monkeypatch):
     monkeypatch.setenv(opening.ALLOWED, str(folder))
     decode_little(monkeypatch, n_read=24)
     for page, tab in PLACES:
-        app = opened(page, model=str(folder), layer=str(L - 1), bound="16", **({"tab": tab} if tab else {}))
-        assert not app.error and not app.warning, (page.path, tab, said(app))
+        app = opened(page.file, model=str(folder), layer=str(L - 1), bound="16", **({"tab": tab} if tab else {}))
+        assert not app.error and not app.warning, (page.path, tab, sentences(app))
         assert pictures(app) or page.path in DRAW_NOTHING, (page.path, tab)
         if tab == "work":
             assert any("trained as GQA-3" in each.value for each in app.caption)

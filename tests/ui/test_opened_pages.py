@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 from transformers import (
     Gemma2Config,
     Gemma2ForCausalLM,
@@ -20,11 +19,11 @@ from attnviz.session import opening
 from attnviz.session.pages import ALL, PAGES
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
 from tests.checkpoints.tokenizers import byte_level, words
+from tests.pages import COST, GROUPS, HEADS, MISTAKES, ROPE, opened, pictures, sentences
 from tests.walk import decode_little
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 SIZES = dict(
     vocab_size=330, hidden_size=30, intermediate_size=37, num_hidden_layers=3, num_attention_heads=6,
     num_key_value_heads=2, max_position_embeddings=600, head_dim=8,
@@ -70,45 +69,24 @@ def listed(folders, monkeypatch):
     return folders
 
 
-def opened(page, session: dict[str, object] | None = None, /, **link: str) -> AppTest:
-    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
-    for name, value in (session or {}).items():
-        app.session_state[name] = value
-    if page.path:
-        app.switch_page(page.file)
-    for name, value in link.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception, [e.value for e in app.exception]
-    return app
-
-
-def said(app: AppTest) -> str:
-    return " ".join(e.value for e in (*app.info, *app.warning, *app.error)).replace("\\", "")
-
-
-def pictures(app: AppTest) -> int:
-    drawn = [e.proto for e in app.get("bidi_component") if e.proto.component_name not in ("copy_link", "workarounds")]
-    return len(app.get("plotly_chart")) + len([each for each in drawn if each.bytes])
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_every_page_and_tab(model, listed):
     for page, tab in SEEN_WITH[model]:
-        app = opened(page, model=str(listed[model]), bound="16", **({"tab": tab} if tab else {}))
-        assert not app.error and not app.warning, (page.path, tab, said(app))
-        assert pictures(app) or said(app) or page.path in DRAW_NOTHING, (page.path, tab)
+        app = opened(page.file, model=str(listed[model]), bound="16", **({"tab": tab} if tab else {}))
+        assert not app.error and not app.warning, (page.path, tab, sentences(app))
+        assert pictures(app) or sentences(app) or page.path in DRAW_NOTHING, (page.path, tab)
     if model == "qwen3":
-        assert "KV heads" in said(opened(PAGES["query_groups"], model=str(listed[model]), tab="alike"))
+        assert "KV heads" in sentences(opened(GROUPS, model=str(listed[model]), tab="alike"))
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_each_mistake_that_is_answered_is_run_or_says_why_not(model, listed):
     for name in SPECIAL:
-        app = opened(PAGES["mistakes"], {ANSWERS: {name: SKIPPED}}, model=str(listed[model]), mistake=name)
-        assert bool(app.metric) != ("It does not show in" in said(app)), name
-        assert app.metric or "did not run" in said(app) or "does not fit this model" in said(app), (name, said(app))
-        assert not app.error and not app.warning, (name, said(app))
+        app = opened(MISTAKES, {ANSWERS: {name: SKIPPED}}, model=str(listed[model]), mistake=name)
+        assert bool(app.metric) != ("It does not show in" in sentences(app)), name
+        why = sentences(app)
+        assert app.metric or "did not run" in why or "does not fit this model" in why, (name, why)
+        assert not app.error and not app.warning, (name, why)
 
 
 @pytest.mark.parametrize(
@@ -127,30 +105,29 @@ def test_each_mistake_that_is_answered_is_run_or_says_why_not(model, listed):
 def test_a_part_for_checkpoints_only_offers_one_instead_of_controls(
     path, tab, control, checkpoint, listed, no_links_to_pages
 ):
-    app = opened(PAGES[path], model=str(listed["qwen3"]), tab=tab)
+    app = opened(PAGES[path].file, model=str(listed["qwen3"]), tab=tab)
     shown = {e.label for kind in ("button_group", "slider") for e in app.get(kind)}
-    assert control not in shown and "in the sidebar" not in said(app)
+    assert control not in shown and "in the sidebar" not in sentences(app)
     before = pictures(app)
     (button,) = (b for b in app.button if b.label == f"Show it with the {checkpoint} checkpoint")
     button.click().run()
-    assert not app.exception and not app.error and pictures(app) > before
+    assert not app.exception and not app.error and len(pictures(app)) > len(before)
     assert not [b for b in app.button if b.label.startswith("Show it with the")]
     assert control is None or control in {e.label for kind in ("button_group", "slider") for e in app.get(kind)}
 
 
 def test_an_opened_model_is_named_once_beside_its_map_and_on_a_mistake(listed):
     name = listed["qwen3"].name
-    beside = opened(PAGES["heads"], model=str(listed["qwen3"]), tab="models", query="2")
+    beside = opened(HEADS, model=str(listed["qwen3"]), tab="models", query="2")
     found = [m.value for m in beside.markdown if m.value.startswith(f"**{name}**")]
     assert len(found) == 1 and found[0].count(name) == 1, found
-    run = opened(PAGES["mistakes"], {ANSWERS: {SPECIAL[0]: SKIPPED}}, model=str(listed["qwen3"]), mistake=SPECIAL[0])
+    run = opened(MISTAKES, {ANSWERS: {SPECIAL[0]: SKIPPED}}, model=str(listed["qwen3"]), mistake=SPECIAL[0])
     titles = [m.value for m in run.markdown if m.value.startswith("## On your text")]
     assert [title.count(name) for title in titles] == [1], titles
 
 
 def test_gpt2_says_why_there_is_no_rope(listed):
-    rope = next(page for page in ALL if page.path == "rope")
-    assert "no RoPE" in said(opened(rope, model=str(listed["gpt2"])))
+    assert "no RoPE" in sentences(opened(ROPE, model=str(listed["gpt2"])))
 
 
 def test_the_cost_page_names_the_opened_model(listed, monkeypatch, tmp_path):
@@ -158,7 +135,7 @@ def test_the_cost_page_names_the_opened_model(listed, monkeypatch, tmp_path):
     for file in listed["gpt2"].iterdir():
         (folder / file.name).symlink_to(file)
     monkeypatch.setenv(opening.ALLOWED, str(folder))
-    app = opened(PAGES["cost"], model=str(folder))
+    app = opened(COST, model=str(folder))
     (header,) = (h.value for h in app.header if "selected in the sidebar" in h.value)
     assert header.startswith(r"my\_toy\*1: ")
     assert r"and my\_toy\*1 **" in " ".join(m.value for m in app.markdown)
@@ -169,27 +146,24 @@ def test_too_few_learned_positions_are_a_sentence(listed, monkeypatch, tmp_path)
     GPT2LMHeadModel(config).save_pretrained(tmp_path)
     byte_level(tmp_path)
     monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
-    heads = next(page for page in ALL if page.path == "heads")
-    assert "has 9 learned positions" in said(opened(heads, model=str(tmp_path)))
+    assert "has 9 learned positions" in sentences(opened(HEADS, model=str(tmp_path)))
 
 
 def test_a_text_longer_than_the_learned_positions_is_cut_there(listed):
-    heads = next(page for page in ALL if page.path == "heads")
-    app = opened(heads, model=str(listed["gpt2"]), text="The little girl found a ball. " * 40)
-    assert "first 70 are shown" in said(app) and "has 70 learned positions" in said(app)
+    app = opened(HEADS, model=str(listed["gpt2"]), text="The little girl found a ball. " * 40)
+    assert "first 70 are shown" in sentences(app) and "has 70 learned positions" in sentences(app)
 
 
 def test_a_model_that_is_not_listed_is_named_and_the_default_shown(listed):
-    heads = next(page for page in ALL if page.path == "heads")
-    app = opened(heads, model="/etc")
-    assert "“/etc”, which cannot be opened here; gqa-4 is shown" in said(app) and pictures(app)
+    app = opened(HEADS, model="/etc")
+    assert "“/etc”, which cannot be opened here; gqa-4 is shown" in sentences(app) and pictures(app)
 
 
 def test_a_listed_model_that_is_broken_gets_a_sentence(listed, monkeypatch, tmp_path):
     (tmp_path / "config.json").write_text('{"architectures": ["BloomForCausalLM"]}')
     monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
-    app = opened(next(page for page in ALL if page.path == "heads"), model=str(tmp_path))
-    assert "BloomForCausalLM" in said(app)
+    app = opened(HEADS, model=str(tmp_path))
+    assert "BloomForCausalLM" in sentences(app)
 
 
 @pytest.mark.parametrize("is_own_machine", [True, False])
@@ -201,11 +175,11 @@ def test_lines_to_run_are_shown_on_ones_own_machine_only(is_own_machine, listed,
         monkeypatch.setattr(opening, "is_local", lambda: True)
     else:
         monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
-    app = opened(PAGES["heads"], model=str(tmp_path))
-    assert "a pickle" in said(app) and "\n" not in said(app)
+    app = opened(HEADS, model=str(tmp_path))
+    assert "a pickle" in sentences(app) and "\n" not in sentences(app)
     code = [each.value for each in app.code]
     assert [f".save_pretrained('{tmp_path}')" in each for each in code] == [True] * is_own_machine
-    assert said(app).endswith(":" if is_own_machine else "convert it. Choose another model in the sidebar.")
+    assert sentences(app).endswith(":" if is_own_machine else "convert it. Choose another model in the sidebar.")
 
 
 def test_a_second_text_with_a_token_that_the_model_lacks_is_a_sentence(tmp_path, monkeypatch):
@@ -214,7 +188,7 @@ def test_a_second_text_with_a_token_that_the_model_lacks_is_a_sentence(tmp_path,
     )
     byte_level(tmp_path)
     monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
-    app = opened(PAGES["heads"], model=str(tmp_path), tab="cross", second_text="a <tool>", text="a dog")
+    app = opened(HEADS, model=str(tmp_path), tab="cross", second_text="a <tool>", text="a dog")
     assert not app.exception and "the token “<tool>” (id 301)" in app.error[0].value.replace("\\", "")
 
 
@@ -227,11 +201,11 @@ def test_the_next_run_shows_files_that_were_replaced(tmp_path, monkeypatch):
     save(3)
     byte_level(tmp_path)
     monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
-    app = opened(PAGES["heads"], model=str(tmp_path), layer="2", text="a dog")
-    assert pictures(app) and not said(app)
+    app = opened(HEADS, model=str(tmp_path), layer="2", text="a dog")
+    assert pictures(app) and not sentences(app)
     save(1)
     app.run()
     assert pictures(app) and not app.exception and not app.error
     (tmp_path / "model.safetensors").write_bytes(b"half a file")
     app.run()
-    assert not app.exception and "damaged or incomplete" in said(app)
+    assert not app.exception and "damaged or incomplete" in sentences(app)

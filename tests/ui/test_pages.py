@@ -1,46 +1,14 @@
 """Every page, as the first request of a session, for any text and any link, without a browser."""
 
-from pathlib import Path
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.session.pages import TABS_BEFORE
+from tests.pages import COST, FRONT, GROUPS, HEADS, PRACTICE, ROPE, STEPS, TRACED, opened, pictures, sentences
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
-PAGES = [
-    "app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py", "pages/5_steps.py",
-    "pages/8_practice.py",
-]  # fmt: skip
-TRACED = PAGES[1:4]
-
-
-def opened(page: str, **link: str) -> AppTest:
-    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
-    if page != "app.py":
-        app.switch_page(page)
-    for name, value in link.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception, [e.value for e in app.exception]
-    return app
-
-
-def sentences(app: AppTest) -> str:
-    return " ".join(element.value for element in (*app.warning, *app.info, *app.error))
-
-
-def pictures(app: AppTest) -> list[str]:
-    """Return the keys of the charts and drawings on the page, without the components that draw nothing."""
-    charts = [chart.proto.id for chart in app.get("plotly_chart")]
-    drawn = [
-        each.proto
-        for each in app.get("bidi_component")
-        if each.proto.component_name not in ("copy_link", "workarounds")
-    ]
-    return charts + [each.id for each in drawn if each.bytes]
+PAGES = [FRONT, *TRACED, COST, STEPS, PRACTICE]
 
 
 TEXTS = {
@@ -86,28 +54,28 @@ OWN = {
 def test_any_setting_gets_a_picture(page, own):
     app = opened(page, model="own", **own)
     assert not app.error and not app.warning
-    assert pictures(app) or page == "pages/8_practice.py"  # which draws nothing before its first question
+    assert pictures(app) or page == PRACTICE  # which draws nothing before its first question
 
 
-@pytest.mark.parametrize("page", ["app.py", PAGES[1], PAGES[4]])  # overview, a page with a text, one without
+@pytest.mark.parametrize("page", [FRONT, HEADS, COST])  # overview, a page with a text, one without
 def test_a_link_with_nonsense_in_it_opens_and_says_what_it_made_of_it(page):
     app = opened(page, n_layers="1e9", seed="abc", theta="-inf", model="../../etc/passwd", foo="<b>bar</b>", head="")
-    said = sentences(app).replace("\\", "").replace("“", " ").replace("”", " ").split()  # escaped for markdown
+    said = sentences(app).replace("“", " ").replace("”", " ").split()
     assert {"n_layers", "seed", "theta", "model", "foo", "head"} <= set(said)
 
 
 def test_edits_go_to_the_address_and_a_link_reopens_them():
-    app = opened(PAGES[4])
+    app = opened(COST)
     app.segmented_control(key="control-precision").set_value("fp8").run()
     assert dict(app.query_params) == {"precision": "fp8"}
-    assert opened(PAGES[4], precision="fp8").segmented_control(key="control-precision").value == "fp8"
+    assert opened(COST, precision="fp8").segmented_control(key="control-precision").value == "fp8"
 
 
 def test_untrained_weights_have_no_loss_by_position():
     def charts(app: AppTest) -> set[str]:
         return {chart.proto.id.split("-chart-")[-1] for chart in app.get("plotly_chart")}
 
-    own, trained = (opened("pages/3_rope.py", turning="longer", model=model) for model in ("own", "mha"))
+    own, trained = (opened(ROPE, turning="longer", model=model) for model in ("own", "mha"))
     assert "weights are untrained" in sentences(own) and sentences(trained) == ""
     assert {"slowed"} <= charts(own) and charts(trained) - charts(own) == {"loss"}
 
@@ -115,12 +83,12 @@ def test_untrained_weights_have_no_loss_by_position():
 def test_links_made_before_there_was_a_tab_open_what_they_opened():
     """On one page; tests/session/test_settings.py reads such links for each."""
     old = {**dict.fromkeys(TABS_BEFORE, "nonsense"), "closer": "latent"}
-    app = opened("pages/2_query_groups.py", **old)
+    app = opened(GROUPS, **old)
     assert app.segmented_control(key="control-tab").value == "latent" and sentences(app) == ""
 
 
 def test_the_source_that_is_shown_is_that_of_the_attention_in_force():
     for link, first in (({}, "attention.py"), ({"model": "own", "attention": "mla"}, "latent.py")):
-        app = opened("app.py", **link)
+        app = opened(FRONT, **link)
         app.button(key="view-source").click().run()
         assert [c.value for c in app.caption if c.value.startswith("modules/")][0] == f"modules/{first}"

@@ -3,7 +3,6 @@
 import inspect
 import re
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,21 +14,10 @@ from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnsw
 from attnviz.practice.tasks import TASKS
 from attnviz.session.settings import Settings
 from attnviz.ui.pages import practice, practice_attempt
+from tests.pages import PRACTICE, opened, said
 from tests.practice.forms import forms
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
-
-ROOT = Path(__file__).parents[2]
-
-
-def opened(**link: str) -> AppTest:
-    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
-    app.switch_page("pages/8_practice.py")
-    for name, value in link.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception, [e.value for e in app.exception]
-    return app
 
 
 def press(app: AppTest, label: str) -> None:
@@ -49,12 +37,8 @@ def give(app: AppTest, question, given: str) -> None:
     press(app, "Answer")
 
 
-def said(app: AppTest) -> str:
-    return " ".join(e.value for e in (*app.markdown, *app.success, *app.error, *app.warning, *app.caption))
-
-
 def test_right_answers_are_counted_and_wrong_ones_come_back():
-    app = opened(subject="heads", questions="3", question_set="7", level="1")
+    app = opened(PRACTICE, subject="heads", questions="3", question_set="7", level="1")
     press(app, "Start")
     for i, question in enumerate(question_set("heads", 1, 3, 7)):
         wrong = str((question.answer.right + 1) % 3) if isinstance(question.answer, ChoiceAnswer) else "987654"
@@ -70,7 +54,7 @@ def test_right_answers_are_counted_and_wrong_ones_come_back():
 def test_what_is_no_answer_is_asked_again_and_skipping_is_wrong():
     sets = {seed: question_set("masks", 1, 1, seed)[0] for seed in range(100)}
     seed, question = next((seed, each) for seed, each in sets.items() if isinstance(each.answer, NumberAnswer))
-    app = opened(subject="masks", questions="1", level="1", question_set=str(seed))
+    app = opened(PRACTICE, subject="masks", questions="1", level="1", question_set=str(seed))
     press(app, "Start")
     give(app, question, "what?")
     assert len(app.warning) == 1 and not app.error
@@ -79,7 +63,7 @@ def test_what_is_no_answer_is_asked_again_and_skipping_is_wrong():
 
 
 def test_an_interview_ends_early_only_after_a_question():
-    app = opened(tab="interview", question_set="5")
+    app = opened(PRACTICE, tab="interview", question_set="5")
     press(app, "Start the interview")
     press(app, "I do not know")
     assert "9 of 10 questions are not answered and count as wrong" in said(app)
@@ -89,7 +73,7 @@ def test_an_interview_ends_early_only_after_a_question():
 
 
 def test_the_interview_says_nothing_until_the_end():
-    app = opened(tab="interview", question_set="5")
+    app = opened(PRACTICE, tab="interview", question_set="5")
     press(app, "Start the interview")
     for question in question_set("", 3, 10, 5):
         assert not app.error and not app.success
@@ -98,7 +82,7 @@ def test_the_interview_says_nothing_until_the_end():
 
 
 def test_a_running_attempt_is_not_replaced_from_another_tab():
-    app = opened(tab="interview", question_set="5")
+    app = opened(PRACTICE, tab="interview", question_set="5")
     press(app, "Start the interview")
     app.segmented_control[0].set_value("drills").run()
     assert "Start" not in [button.label for button in app.button]
@@ -132,7 +116,7 @@ def test_the_browser_counts_the_time_down_and_the_server_ends_it(monkeypatch):
 
 @pytest.mark.parametrize("task", ["gqa", "flash"])
 def test_a_task_shows_its_skeleton_and_how_it_is_judged_at_home(task):
-    app = opened(tab="write", task=task)
+    app = opened(PRACTICE, tab="write", task=task)
     codes = [code.value for code in app.code]
     assert TASKS[task].source().strip() in codes
     command = f".venv/bin/python -m attnviz.practice check practice/{task}.py"
@@ -142,7 +126,7 @@ def test_a_task_shows_its_skeleton_and_how_it_is_judged_at_home(task):
 def test_the_options_stay_and_are_marked_after_an_answer(monkeypatch):
     question = next(q for q in (make(name, 4) for name in KINDS) if isinstance(q.answer, ChoiceAnswer) and not q.maps)
     monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
-    app, right = opened(questions="1"), question.answer.right
+    app, right = opened(PRACTICE, questions="1"), question.answer.right
     press(app, "Start")
     wrong = (right + 1) % len(question.answer.options)
     give(app, question, str(wrong))
@@ -155,7 +139,7 @@ def test_the_options_stay_and_are_marked_after_an_answer(monkeypatch):
 def test_each_kind_of_answer_can_be_given(name, monkeypatch):
     question = make(name, 4)
     monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
-    app = opened(questions="1")
+    app = opened(PRACTICE, questions="1")
     press(app, "Start")
     give(app, question, forms(question.answer)[0])
     assert len(app.success) == 1
@@ -165,7 +149,7 @@ def test_each_kind_of_answer_can_be_given(name, monkeypatch):
 def test_the_label_of_an_answer_is_not_markup_and_its_example_is_read(name, monkeypatch):
     question = make(name, 4)
     monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
-    app = opened(questions="1")
+    app = opened(PRACTICE, questions="1")
     press(app, "Start")
     label = next(each.label for each in app.text_input if each.key.startswith("answer-"))
     assert not re.search(r"[*_`~$]", label)
@@ -178,7 +162,7 @@ def test_options_are_shown_as_they_are_written(monkeypatch):
     answer = ChoiceAnswer(("2*S*L", "a_b_c", "1. $x$"), 0)
     question = replace(make("what_bounds", 4), answer=answer, solution=())
     monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
-    app = opened(questions="1")
+    app = opened(PRACTICE, questions="1")
     press(app, "Start")
     assert [re.sub(r"\\(?=[\W_])", "", each) for each in app.radio[0].options] == list(answer.options)
     assert app.radio[0].options[0] == r"2\*S\*L"

@@ -10,11 +10,10 @@ from attnviz.session.pages.decode import STORY
 from attnviz.session.settings import Settings
 from attnviz.session.shared import DEFAULT_TEXT, NOBODY_CHOSE
 from attnviz.ui import state
-from tests.ui.test_pages import opened
+from tests.pages import DECODE, FRONT, GROUPS, HEADS, ROPE, STEPS, linked, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
-HEADS = "pages/1_heads.py"
 OWN = "My cat chased the dog around the kitchen until the dog was tired, so my cat slept on the sofa."
 OTHER = "The meeting moved to Tuesday. Please tell the others that the meeting moved again."
 
@@ -23,10 +22,6 @@ def shown(app: AppTest) -> tuple[int, int, int, int]:
     assert not app.exception, [e.value for e in app.exception]
     view = View(app.session_state["settings"], padded=True)
     return *view.layer_and_head, view.query, view.key
-
-
-def linked(app: AppTest) -> dict[str, str]:
-    return {name: value[0] if isinstance(value, list) else value for name, value in app.query_params.items()}
 
 
 def best(text: str, model: str = "gqa-4") -> tuple[int, int, int, int]:
@@ -40,14 +35,14 @@ def typed(app: AppTest, text: str) -> AppTest:
     return app.text_area(key="control-text").set_value(text).run()
 
 
-def said(app: AppTest) -> str:
+def advice(app: AppTest) -> str:
     return next(each.value for each in app.main.markdown if each.value.startswith(":material/search:"))
 
 
 def test_a_typed_text_selects_what_stands_out_and_its_link_opens_the_same():
     app = typed(opened(HEADS), OWN)
     assert shown(app) == best(OWN) != (1, 3, 21, best(OWN)[3])
-    assert "**Look at layer {}, head {}**".format(*best(OWN)) in said(app)
+    assert "**Look at layer {}, head {}**".format(*best(OWN)) in advice(app)
     assert not any(each.label.startswith("Show L") for each in app.button)  # it is selected
     assert linked(app) == {"text": OWN, "selection": "auto"}
     assert shown(opened(HEADS, **linked(app))) == best(OWN)
@@ -80,7 +75,7 @@ def test_a_query_chosen_by_hand_stays_when_the_text_is_edited():
 
 
 def test_a_head_chosen_by_hand_keeps_the_layer_that_was_shown():
-    app = typed(opened("pages/3_rope.py"), OWN)
+    app = typed(opened(ROPE), OWN)
     layer, head, query, _ = best(OWN)
     app.selectbox(key="control-head").set_value((head + 2) % 8).run()
     assert shown(app)[:3] == (layer, (head + 2) % 8, query)
@@ -98,7 +93,7 @@ def test_a_mask_setting_does_not_move_the_selection_and_the_next_text_does():
 
 
 def test_a_head_chosen_after_a_mask_stays_for_the_next_text():
-    app = typed(opened("pages/3_rope.py"), OWN)
+    app = typed(opened(ROPE), OWN)
     app.checkbox(key="control-causal").set_value(False).run()
     app.run().selectbox(key="control-head").set_value(0).run()
     assert shown(typed(app, OTHER))[:2] == (best(OWN)[0], 0)
@@ -108,19 +103,19 @@ def test_an_example_selects_what_it_is_about_and_the_next_text_something_else():
     app = opened(HEADS, layer="2", head="6", query="3")
     pills = next(each for each in app.button_group if each.label == "Examples")
     pills.set_value("a list").run()
-    assert shown(app) == best(EXAMPLES["a list"]) and "induction score" in said(app)
+    assert shown(app) == best(EXAMPLES["a list"]) and "induction score" in advice(app)
     assert shown(typed(app, OWN)) == best(OWN)
 
 
 @pytest.mark.parametrize("text", ["Hello", "床", " "])
 def test_a_text_in_which_nothing_stands_out_says_so(text):
-    assert "**No head stands out**" in said(typed(opened(HEADS), text))
+    assert "**No head stands out**" in advice(typed(opened(HEADS), text))
 
 
 def test_the_strongest_key_can_be_chosen_where_an_example_is_about_another(monkeypatch):
     found = look_here.Found(1, 4, 17, 2, 0.3, look_here.standing_out.Share(0.9, 0.1, 1))
     monkeypatch.setattr(look_here.examples, "found_in", lambda view: found)
-    app = opened("pages/3_rope.py", text=EXAMPLES["a pronoun"], selection="auto")
+    app = opened(ROPE, text=EXAMPLES["a pronoun"], selection="auto")
     assert shown(app) == (1, 4, 17, 2) and app.selectbox(key="control-key").value == 2
     app.selectbox(key="control-key").set_value(-1).run()
     app.run()
@@ -128,7 +123,7 @@ def test_the_strongest_key_can_be_chosen_where_an_example_is_about_another(monke
     assert shown(app) == (1, 4, 17, view.strongest_key) and app.selectbox(key="control-key").value == -1
 
 
-@pytest.mark.parametrize("page", ["app.py", "pages/2_query_groups.py", "pages/5_steps.py", "pages/6_decode.py"])
+@pytest.mark.parametrize("page", [FRONT, GROUPS, STEPS, DECODE])
 def test_the_other_pages_open_the_same_selection(page):
     app = opened(page, text=OWN, selection="auto")
     layer, head, query, key = best(OWN)
@@ -151,9 +146,6 @@ def gone_to(app: AppTest, file: str) -> AppTest:
 def text_of(app: AppTest) -> str:
     assert not app.exception, [e.value for e in app.exception]
     return app.session_state["settings"].text
-
-
-DECODE = "pages/6_decode.py"
 
 
 def test_who_has_chosen_no_text_decodes_a_story_and_sees_the_default_text_elsewhere():

@@ -9,7 +9,7 @@ from attnviz.session.kinds import Number
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from attnviz.ui import state
-from tests.ui.test_pages import opened
+from tests.pages import COST, DECODE, FRONT, HEADS, PRACTICE, ROPE, opened
 from tests.walk import decode_little
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
 def test_a_pill_that_acts_is_deselected_in_the_browser_by_each_run():
     """The browser renders the last of two runs in quick succession; in a pill left selected, a click deselects it."""
-    app = opened("app.py")
+    app = opened(FRONT)
 
     def pills():
         return next(each for each in app.button_group if each.label == "Examples")
@@ -32,10 +32,10 @@ def test_a_pill_that_acts_is_deselected_in_the_browser_by_each_run():
 
 NUMBERS = {f.name: f.metadata["kind"] for f in fields(Settings) if isinstance(f.metadata["kind"], Number)}
 WITH_NUMBERS = [  # tabs with sliders or number boxes, and settings that these tabs need
-    ("pages/1_heads.py", "masks", {}), ("pages/3_rope.py", "longer", {"window": "0"}),
-    ("pages/3_rope.py", "without", {"window": "0"}), ("pages/4_cost.py", "memory", {}),
-    ("pages/6_decode.py", "bounded", {"window": "0"}), ("pages/6_decode.py", "paged", {"window": "0"}),
-    ("pages/6_decode.py", "speculate", {"window": "0", "temperature": "1"}), ("pages/8_practice.py", "", {}),
+    (HEADS, "masks", {}), (ROPE, "longer", {"window": "0"}),
+    (ROPE, "without", {"window": "0"}), (COST, "memory", {}),
+    (DECODE, "bounded", {"window": "0"}), (DECODE, "paged", {"window": "0"}),
+    (DECODE, "speculate", {"window": "0", "temperature": "1"}), (PRACTICE, "", {}),
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_each_number_of_a_link_is_within_its_control(file, tab, needed, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("model", "name"), [("gqa-4", "attnviz-rope-loss-gqa-4"), ("a b/Own.Model", "attnviz-rope-loss-abOwnModel")]
+    ("model", "name"), [("gqa-4", "attnviz-rope-loss-gqa-4"), ("a b/Own.Model", "attnviz-rope-loss-OwnModel")]
 )
 def test_downloads_are_named_as_saved_pictures_are(monkeypatch, model, name):
     monkeypatch.setattr(state, "current", lambda: Settings(model=model))

@@ -4,7 +4,7 @@ import pytest
 
 from attnviz.session.pages import PAGES
 from attnviz.ui.pages.steps import SELECTED_BY
-from tests.ui.test_pages import opened
+from tests.pages import STEPS, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 LABELS = {"layer": "Layer", "head": "Head", "query": "Query token", "key": "Key token"}
@@ -12,18 +12,18 @@ LABELS = {"layer": "Layer", "head": "Head", "query": "Query token", "key": "Key 
 
 @pytest.mark.parametrize("tab", PAGES["steps"].tabs)
 def test_a_tab_has_the_controls_of_what_it_shows(tab):
-    shown = [box.label for box in opened("pages/5_steps.py", tab=tab).main.selectbox]
+    shown = [box.label for box in opened(STEPS, tab=tab).main.selectbox]
     assert [label for label in shown if label in LABELS.values()] == [LABELS[name] for name in SELECTED_BY[tab]]
 
 
 def test_the_layer_that_is_read_is_chosen_above_what_it_changes():
-    main = opened("pages/5_steps.py", tab="lens").main
+    main = opened(STEPS, tab="lens").main
     kinds = [node.type for node in main]
     assert kinds.index("plotly_chart") > max(i for i, kind in enumerate(kinds) if kind == "button_group")
 
 
 @pytest.mark.parametrize("tab", PAGES["steps"].tabs)
 def test_the_source_below_is_spoken_of_where_there_is_one(tab):
-    main = opened("pages/5_steps.py", tab=tab).main
+    main = opened(STEPS, tab=tab).main
     said = [text.value for text in (*main.caption, *main.markdown) if "source below" in text.value]
     assert bool(said) == (tab in ("walk", "step"))

@@ -195,4 +195,4 @@ def latent_note(model: ModelConfig) -> str:
 
 def what_if_note(model: ModelConfig) -> str:
     """State that the MLA in a figure is not a trained model; "" if the model itself has MLA."""
-    return "" if not model.mixer.shares_kv_heads else "MLA is a what-if, not the trained MLA checkpoint."
+    return "" if not model.mixer.shares_kv_heads else "MLA is a what-if, not a trained checkpoint."

@@ -88,15 +88,16 @@ def _piece(name: str, n: int, colour: str, shape: str) -> dict:
 def _fit_title(plan: MemoryPlan, serving: Serving) -> str:
     """State in one sentence what fits."""
     machine, name = serving.accelerator.name, short_name(serving.model)
+    holds = f"{machine} {'holds' if serving.accelerator.count == 1 else 'hold'} {name}"
     if not plan.weights_fit:
         missing = bytes_text(plan.weights - plan.memory, binary=False)
         return f"{machine}: {name}'s weights alone need {missing} more"
     if plan.free < 0:
         missing = bytes_text(-plan.free, binary=False)
-        return f"{machine} holds {name}'s weights; the reserve needs {missing} more"
+        return f"{holds}'s weights; the reserve needs {missing} more"
     if not plan.n_users:
-        return f"{machine} holds {name}'s weights, but not {context_text(serving.n_tokens)} beside them"
-    return f"{machine} holds {name} and {count(plan.n_users, 'sequence')} of {context_text(serving.n_tokens)}"
+        return f"{holds}'s weights, but not {context_text(serving.n_tokens)} beside them"
+    return f"{holds} and {count(plan.n_users, 'sequence')} of {context_text(serving.n_tokens)}"
 
 
 def _longest_context(plan: MemoryPlan, serving: Serving) -> str:

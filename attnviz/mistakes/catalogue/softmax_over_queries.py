@@ -13,13 +13,15 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     if len(ids) > 1:
         sums = b.weights[0].sum(-1)
         least, most = format_number(float(sums.min())), format_number(after)
-        sentence = f"In layer 0, rows sum to {least if least == most else f'between {least} and {most}'} instead of 1. "
+        found = least if least == most else f"between {least} and {most}"
+        sentence = f"In all heads of layer 0, rows sum to {found} instead of 1. "
         if least == most == format_number(before):  # a window of 1
             sentence = "In layer 0, each query attends to itself alone: the softmax is 1 over either axis."
         elif model.config.causal:
             sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
     return Symptom(
-        **maps(a, b), measure="Largest sum of a row, layer 0", expected=before, number=after, sentence=sentence.strip()
+        **maps(a, b), measure="Largest sum of a row, all heads of layer 0", expected=before, number=after,
+        sentence=sentence.strip(),
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def position_of_the_next(rng: random.Random) -> Question:
     p, n = letter("S", prompt, "tokens of the prompt"), Value(new, "n", "new token, from 1")
     return Question(
         f"A prompt of {prompt} tokens is cached, with positions from 0. {new} tokens are generated one by one, and "
-        f"each is fed back. At which position does RoPE rotate new token {new} (from 1) when it is fed back?",
+        f"each is fed back. At which position does RoPE rotate new token number {new}, counted from 1?",
         NumberAnswer(
             len(cache),
             wrong=known(

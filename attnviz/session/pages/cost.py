@@ -36,7 +36,7 @@ PAGE = Page(
             },
         }),
         Element("control-facts", "closer", "The model's configuration", "facts", drawing=False),
-        Element("figure-model-pasted", "closer", "Parameters of the pasted model", "facts", drawing=False),
+        Element("figure-model-pasted", "closer", "Parameters of the pasted model", "facts", usual=False),
         Element("figure-attention", "own", "Attention parameters", "published"),
         Element("figure-model", "own", "Parameters", "published"),
         Element("figure-cache", "own", "KV cache", "published"),

@@ -22,7 +22,7 @@ PAGE = Page(
         Element("diagram", "sharing", "Which KV head or latent each query head reads"),
         Element("cached", "cached", "Cache per token, to scale"),
         Element("stored", "scale", "Parameters and a decode step, to scale"),
-        Element("figure-latent-scale", "scale", "The latent, to scale", drawing=False),
+        Element("figure-latent-scale", "scale", "The latent, to scale", usual=False),
         Element("layer-maps", "maps", "The maps of one layer"),
         *charts("closer", {
             "work": {"work": "Compute and memory of a decode step"},
@@ -32,7 +32,7 @@ PAGE = Page(
             "alike": {"similarity": "Similarity of heads"},
             "latent": {"latent": "The latent of MLA", "absorbing": "Absorbed and expanded: FLOPs of one token"},
         }),
-        Element("latent-checks", "closer", "Absorbed form = expanded form", "latent", drawing=False),
+        Element("latent-checks", "closer", "Absorbed form = expanded form", "latent"),
     ),
     tab_before="closer",
 )  # fmt: skip

@@ -1,5 +1,7 @@
 // Streamlit calls a component again for each change, on the same elements, and may clean up an earlier call after a later one
 // has begun. So each call has its own abort signal for its listeners: `const call = begun(root)`, `return call.end`.
+import { bottom } from "../../server/page.js";
+
 export function begun(root) {
   root.call?.abort();
   const call = (root.call = new AbortController());
@@ -45,6 +47,12 @@ function measuredInWindow() {
     probe.remove();
   }
   return document.attnvizMeasured;
+}
+
+// The box of the bar at the bottom of the window. Empty where there is none: between two pages it is gone.
+export function barBox() {
+  const bar = bottom();
+  return bar ? boxOf(bar) : new DOMRect();
 }
 
 // The pointer's place on an element, in pixels of the element.

@@ -226,13 +226,14 @@ function brackets(d, heads) {
 function makeHead(view, layer, head) {
   const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap");
   const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
-  box.classList.toggle("has-role", !!role && d.dotted.includes(role[0])); // with undefined, toggle() would set it
+  const dotted = !!role && d.dotted.includes(role[0]);
+  box.classList.toggle("has-role", dotted);
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
   box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${readBy(d, layer, head)}` + (role ? ", " + role[2] : ""));
   box.style.setProperty("--hue", d.marks[d.kv[head]]);
-  map.append(el("i", "mark"));
+  map.append(el("i", "mark"), ...(dotted ? [el("i", "dot")] : [])); // an element, which a saved picture has too
   cap.append(el("b", "", name), pin);
   if (role) {
     box.here = el("span", "");

@@ -1,6 +1,6 @@
 // Outlines the element of a lesson step, keeps it above the lesson bar until everything is drawn, and announces the step in a live
 // region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
-import { begun, boxOf, zoomOf } from "./call.js";
+import { barBox, begun, boxOf, zoomOf } from "./call.js";
 import { bottom, isIdle, main } from "../../server/page.js";
 
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
@@ -83,7 +83,7 @@ function arrive(signal, target, place, look, name) {
 
 // Pixels to scroll: an element that fits between the header and the bar is shown whole, another from its beginning.
 function away(box) {
-  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = boxOf(bottom());
+  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = barBox();
   const end = (bar.top > 0 ? bar.top : window.innerHeight) - MARGIN; // in a wide presentation the bar is beside the drawing
   const fits = box.height <= end - top;
   return box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - end);

@@ -44,7 +44,8 @@ function savedName(root, title) {
   const page = location.pathname.split("/").at(-1).replaceAll("_", "-") || "overview", host = root.getRootNode().host ?? root;
   const part = host.closest("[class*=st-key-]")?.className.match(/st-key-([\w-]+)/)[1] ?? "picture";
   const model = new URLSearchParams(location.search).get("model") ?? document.attnvizSave.usualModel;
-  return ["attnviz", page, part.replace(/^chart-/, ""), model, inWords(title)].filter(Boolean).join("-").replace(/[^\p{L}\p{N}_-]/gu, "");
+  const name = model.split("/").filter(Boolean).at(-1); // of a folder or hub id, as on the page
+  return ["attnviz", page, part.replace(/^chart-/, ""), name, inWords(title)].filter(Boolean).join("-").replace(/[^\p{L}\p{N}_-]/gu, "");
 }
 
 // The title's first words in a file's name, without a rest that is cut within a word.

@@ -58,7 +58,7 @@ function unfilled(element, colour) {
 const linesOf = (text) => (text.querySelector("tspan.line") ? [...text.querySelectorAll("tspan.line")] : [text]);
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const bar = parentElement.querySelector("div"), call = begun(bar), save = (kind) => document.attnvizSave.saveAs(kind, document.querySelector(`.st-key-${data.chart}`), chartPicture(data));
+  const bar = parentElement.querySelector(".bar"), call = begun(bar), save = (kind) => document.attnvizSave.saveAs(kind, document.querySelector(`.st-key-${data.chart}`), chartPicture(data));
   const add = (textContent, ariaLabel, onclick) => {
     const button = Object.assign(el("button", "", textContent), { type: "button", ariaLabel, onclick });
     bar.append(button);

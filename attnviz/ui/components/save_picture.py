@@ -8,7 +8,7 @@ from attnviz.ui.components.declared import declared
 
 LINKED = "saved-with-link"  # in the session: whether a saved file prints the link to its view
 
-_component = declared("save_picture", "<div></div>\n", css="buttons")
+_component = declared("save_picture", '<div class="bar"></div>\n', css="buttons")
 
 
 def save_picture(chart_key: str, below: str = "") -> None:

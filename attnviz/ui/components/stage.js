@@ -1,10 +1,10 @@
 // Presentation mode: zooms the drawing until it fills the window above or beside the bar, at least by TYPE; if it is then higher than
 // the window, it scrolls. Only a chart is enlarged less, so that its axes are seen together with its marks. Draws a ring around the
 // pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
-import { begun, boxOf } from "./call.js";
+import { barBox, begun, boxOf } from "./call.js";
 import { bottom, bottomBlock, CHART, ELEMENT, isPending } from "../../server/page.js";
 
-const TYPE = 1.4, TEXT = 1.25, SCREEN = [1280, 720]; // minimal zoom of a drawing, and maximal one of a text beside it, on a screen of that size
+const TYPE = 1.4, TEXT = 1.75, SCREEN = [1280, 720]; // minimal zoom of a drawing, and maximal one of a text beside it, on a screen of that size
 const LARGEST = 4, SMALLER = 0.9, SMALLEST = 0.85; // maximal zoom of a drawing; factor per try and minimum of a text's
 const SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45], CHART_SHARES = [1, 0.75, 0.55]; // widths tried, as shares of the widest; a chart's height is its own
 const NARROW = 640; // pixels of a phone, where a drawing is already as wide as the window
@@ -63,13 +63,16 @@ const onScreen = (most) => Math.max(1, most * Math.min(1, window.innerWidth / SC
 // A lesson's text beside the drawing is as large as fits; the smallest scrolls.
 function fitText(sheet) {
   const bar = bottom();
-  if (!(boxOf(bar).left > 0)) return;
+  if (!(barBox().left > 0)) return;
   for (let zoom = onScreen(TEXT); zoom >= SMALLEST; zoom *= SMALLER) {
     const rule = `:root { --text-zoom: ${zoom}; }`;
     if (sheet.textContent !== rule) sheet.textContent = rule;
     if (bar.scrollHeight <= bar.clientHeight + 1) return;
   }
 }
+
+// What the drawing needs beside its labels is known to itself.
+const narrowestOf = (element) => Math.max(0, ...[...element.querySelectorAll("[data-narrowest]")].map((each) => Number(each.dataset.narrowest)));
 
 // A grid's height grows with its width, a chart's does not: so several widths are tried, and the one that fills most of the screen
 // is used; a drawing that is new cannot be seen until then. CSS properties tell it that it is presented (--slide: 1), its maximal height, and to
@@ -78,9 +81,8 @@ function fitting(sheet, target, signal) {
   const narrow = () => window.innerWidth <= NARROW, type = () => (narrow() ? 1 : onScreen(TYPE));
   let turn = 0, seen = "", trying = false, shown = document.attnvizStaged === target;
   const roomFor = () => {
-    const bar = bottom() && boxOf(bottom());
-    const beside = bar?.left > 0; // a lesson's text in a wide window
-    return [(beside ? bar.left : window.innerWidth) - 32, (bar?.height && !beside ? bar.top : window.innerHeight) - 24];
+    const bar = barBox(), beside = bar.left > 0; // a lesson's text in a wide window
+    return [(beside ? bar.left : window.innerWidth) - 32, (bar.height && !beside ? bar.top : window.innerHeight) - 24];
   };
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
   const frames = (n) => new Promise((then) => (n ? requestAnimationFrame(() => frames(n - 1).then(then)) : then()));
@@ -104,10 +106,10 @@ function fitting(sheet, target, signal) {
     return { width, zoom, worth: over > 1.001 ? -over : filled };
   };
   const fill = async (element, stale) => {
-    const room = roomFor(), all = [];
+    const room = roomFor(), all = [], widest = room[0] / type(), narrowest = Math.min(widest, narrowestOf(element));
     trying = !shown;
     for (const share of narrow() ? [1] : charts().length ? CHART_SHARES : SHARES) {
-      all.push(await tried(element, room, (room[0] * share) / type()));
+      all.push(await tried(element, room, Math.max(narrowest, widest * share)));
       if (stale()) return; // the window was resized: the measurements so far are invalid
     }
     let best = all.reduce((a, b) => (b.worth > a.worth ? b : a));

@@ -4,9 +4,12 @@ import { el } from "./call.js";
 import { saveButtons } from "./save_buttons.js";
 import { add } from "./svg.js";
 
+const BARS = 0.3; // least share of the width for the bars, beside their labels
+
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".ts"), { panels, legend } = JSON.parse(new TextDecoder().decode(data));
   root.replaceChildren(...panels.map(panel));
+  root.getRootNode().host.dataset.narrowest = Math.max(0, ...[...root.querySelectorAll(".rows .picture")].map(narrowest)); // for stage.js
   saveButtons(root, () => ({ title: "", legend }));
 }
 
@@ -23,6 +26,12 @@ function panel(p) {
   section.append(el("h2", "", p.title), el("p", "", p.note), picture, el("p", "line", p.line));
   if (p.legend) section.append(el("p", "letters", p.legend));
   return section;
+}
+
+// The width in which the bars have their share, in pixels of the picture.
+function narrowest(picture) {
+  const { marginLeft, marginRight } = getComputedStyle(picture);
+  return (parseFloat(marginLeft) + parseFloat(marginRight)) / (1 - BARS);
 }
 
 function draw(picture, p) {

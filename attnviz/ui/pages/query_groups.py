@@ -15,7 +15,7 @@ from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.drawing import escaped
 from attnviz.figures.numbers import percent, told_apart
 from attnviz.figures.theme import kv_colour
-from attnviz.phrases import count
+from attnviz.phrases import count, written
 from attnviz.ui import charts, instead, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
@@ -118,8 +118,8 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
     return (
         f"**With repeat(), {wrong} of {count(c.n_heads, 'query head')} read the wrong KV head.** The shapes are the "
         f"same and no error is raised, but the output of layer {layer} differs by up to "
-        f"{found.layer.difference:.2g} (tolerance for rounding: {found.layer.tolerance:.1e} in {found.layer.dtype})."
-        + _tiled_loss(found, _text(view))
+        f"{written(found.layer.difference, '.2g')} (tolerance for rounding: {written(found.layer.tolerance, '.1e')} in "
+        f"{found.layer.dtype})." + _tiled_loss(found, _text(view))
     )
 
 
@@ -252,13 +252,15 @@ def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
 
 def _equality(single: Comparison, double: Comparison) -> str:
     sign = ":material/check:" if single.equal and double.equal else ":material/close:"
-    numbers = ", ".join(f"**{_difference(c)}** in {c.dtype} (tolerance {c.tolerance:.1e})" for c in (single, double))
+    numbers = ", ".join(
+        f"**{_difference(c)}** in {c.dtype} (tolerance {written(c.tolerance, '.1e')})" for c in (single, double)
+    )
     against = f"{single.left[0].upper()}{single.left[1:]}; compared with: {single.right}."
     return f"{sign} **{single.claim}**: {numbers}  \n:small[{against}]"
 
 
 def _difference(c: Comparison) -> str:
-    return f"{c.difference:.1e}" if c.difference else "0"
+    return written(c.difference, ".1e") if c.difference else "0"
 
 
 def _cost(view: View) -> None:
