@@ -65,6 +65,11 @@ def attention_matrices(model: ModelConfig) -> Expression:
     return total(_labelled(model.mixer.matrices(width(model))))
 
 
+def matrix(model: ModelConfig, name: str) -> Expression:
+    """Return those of one of its matrices: "q", "k", "v", "o" or MLA's."""
+    return model.mixer.matrices(width(model))[name]
+
+
 def _labelled(matrices: dict[str, Expression]) -> list[Expression]:
     named: dict[Expression, list[str]] = {}
     for name, weights in matrices.items():

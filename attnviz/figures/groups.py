@@ -11,7 +11,7 @@ from dataclasses import replace
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
 from attnviz.cost.cached import cached_per_token
-from attnviz.cost.weights import attention_matrices
+from attnviz.cost.weights import attention_matrices, matrix
 from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption
 from attnviz.figures.phrases import meanings
@@ -82,7 +82,7 @@ def projections_caption(config: ModelConfig) -> Caption:
     """Return title, note and numbers of the projections."""
     c, equation = config.layer, projection_weights(config)
     shapes, kv_width = _shapes(c), c.n_kv_heads * c.head_dim
-    weights = [n_in * n_out for n_in, n_out in shapes.values()]
+    weights = [int(matrix(config, name).value) for name in "qkvo"]
     wide = f"1/{c.group_size} of W_q" if c.group_size > 1 else "as wide as W_q"
     finding = f"W_k and W_v are {kv_width} wide, {wide}"
     return Caption(

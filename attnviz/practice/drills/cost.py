@@ -6,7 +6,7 @@ import random
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, bits_with_scales, cache, count_parameters, kv_cache_bytes, weights
-from attnviz.cost.cached import cached_per_token
+from attnviz.cost.cached import cache_parts, cached_per_token
 from attnviz.cost.sums import width
 from attnviz.equations import Equation, total
 from attnviz.mechanisms import LETTERS, letter
@@ -48,7 +48,7 @@ def is_plain(m: ModelConfig) -> bool:
 @kind("cost", 1)
 def attention_parameters(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
-    q, kv = m.d_model * m.n_heads * m.head_dim, m.d_model * m.n_kv_heads * m.head_dim
+    q, kv = (int(weights.matrix(m, name).value) for name in ("q", "k"))
     grouped = (
         (4 * q, "You counted k and v with all query heads; they have only the KV heads."),
         (2 * q + kv, "You counted k and v once."),
@@ -165,7 +165,7 @@ def cache_of_mla(rng: random.Random) -> Question:
             0.005,
             known(
                 (2 * size, "Keys and values share one latent, so there is no factor 2 for K and V."),
-                (m.n_layers * m.kv_lora_rank * 2, "You left out the RoPE key."),
+                (float(cache_parts(m, 1)["latent"]), "You left out the RoPE key."),
                 (size * m.n_heads, "The latent and the RoPE key are shared by all heads."),
                 (size / m.n_layers, "That is for one layer."),
             ),

@@ -21,7 +21,7 @@ from attnviz.cost import (
     load_accelerators,
     load_presets,
 )
-from attnviz.cost.cached import cached_per_token
+from attnviz.cost.cached import cached_in_layer, cached_per_token
 from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
 from attnviz.equations import Equation, Value, function, total
 from attnviz.mechanisms import letter
@@ -65,20 +65,21 @@ def position_of_the_next(rng: random.Random) -> Question:
 @kind("decoding", 1)
 def numbers_added(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa")
-    ungrouped = 2 * m.n_layers * m.n_heads * m.head_dim, "Only the KV heads are cached."
+    added = cached_per_token(m)
+    ungrouped = cached_per_token(m.with_kv_heads(m.n_heads)).value, "Only the KV heads are cached."
     return Question(
         f"{m.name}: {m.n_layers} layers, {m.n_heads} query heads, {m.n_kv_heads} KV heads, head_dim {m.head_dim}. "
         "How many numbers does one decode step of one sequence add to the cache?",
         NumberAnswer(
-            2 * m.n_layers * m.n_kv_heads * m.head_dim,
+            added.value,
             wrong=known(
-                (m.n_layers * m.n_kv_heads * m.head_dim, "You counted K and V once."),
+                (added.value / 2, "You counted K and V once."),
                 ungrouped if m.group_size > 1 else None,
-                (2 * m.n_kv_heads * m.head_dim, "Each layer has its own cache."),
+                (cached_in_layer(m.mixer).value, "Each layer has its own cache."),
             ),
         ),
         "A decode step adds one key and one value for each KV head of each layer.",
-        (Equation(cached_per_token(m)),),
+        (Equation(added),),
         cache_page(id, context=1),
     )
 
