@@ -1,6 +1,6 @@
 // Attention maps side by side: hover shows a cell's weight; a map or a cell can be chosen.
-import { begun, el, pageColour, POINT, pointOn, TOUCH } from "./call.js";
-import { colourAt, isDark, printed, ratioOf, sharply, sheet, short, ways } from "./packed_weights.js";
+import { begun, clamp, el, isBrowsers, jsonOf, pageColour, POINT, pointOn, presses, roundStep, TOUCH } from "./call.js";
+import { beside, colourAt, isDark, named, printed, ratioOf, scaledSheet, sharply, sheet, ways } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -18,7 +18,7 @@ function create(root) {
 }
 
 function update(view, bytes) {
-  view.d = JSON.parse(new TextDecoder().decode(bytes));
+  view.d = jsonOf(bytes);
   view.dark = isDark(view.root);
   const { d } = view;
   view.unscaled = !d.maps.some((map) => map.rows.flat().some((w) => w)); // a mask: no weights, only allowed and masked pairs
@@ -63,9 +63,9 @@ function choose(view, found, cell) {
 
 function key(view, found, e) {
   const way = ways[e.key], { at, N, M } = found;
-  if (e.ctrlKey || e.altKey || e.metaKey) return;
-  if (e.key === "Enter" || e.key === " ") choose(view, found, at);
-  else if (way) point(view, found, at ? [Math.max(0, Math.min(N - 1, at[0] + way[0])), Math.max(0, Math.min(M - 1, at[1] + way[1]))] : [0, 0]);
+  if (isBrowsers(e)) return;
+  if (presses(e)) choose(view, found, at);
+  else if (way) point(view, found, at ? beside(at, way, [N, M]) : [0, 0]);
   else return;
   e.preventDefault();
 }
@@ -77,7 +77,7 @@ function point(view, found, at) {
   showReadout(view, at && found);
 }
 
-const named = (view, i) => (view.d.labels[i] === undefined ? `${i}` : `${i} “${short(view.d.labels[i])}”`);
+const nameOf = ({ d }, i) => (d.labels[i] === undefined ? `${i}` : named(i, d.labels[i]));
 
 function showReadout(view, found) {
   const { d } = view;
@@ -86,7 +86,7 @@ function showReadout(view, found) {
   if (!found) return void (view.read.textContent = usual);
   const [row, column] = found.at, w = found.map.rows[row][column];
   const weight = w === null ? ": masked" : d.showWeights && !view.unscaled ? `: ${printed(w)}` : "";
-  view.read.textContent = `${found.map.title ? `${found.map.title}, ` : ""}${d.axes[0]} ${named(view, row)}, ${d.axes[1]} ${named(view, column)}${weight}`;
+  view.read.textContent = `${found.map.title ? `${found.map.title}, ` : ""}${d.axes[0]} ${nameOf(view, row)}, ${d.axes[1]} ${nameOf(view, column)}${weight}`;
 }
 
 // ---- painting
@@ -100,7 +100,7 @@ function paint(view) {
 // Square-root colour scale, as on the other pages.
 function shade(view, hue, weight) {
   const stops = view.d.ramps[view.dark ? "dark" : "light"][hue];
-  return `rgb(${colourAt(stops, Math.sqrt(Math.max(0, Math.min(1, weight)))).map(Math.round)})`;
+  return `rgb(${colourAt(stops, Math.sqrt(clamp(weight, 0, 1))).map(Math.round)})`;
 }
 
 function draw(view, found) {
@@ -108,9 +108,8 @@ function draw(view, found) {
   if (!width) return;
   const [left, top] = d.perRow ? [2, 2] : [24, 18], size = Math.max(3, Math.min(42, (width - left - 2) / M)), ratio = ratioOf(view);
   found.geometry = { left, top, size };
-  const ink = sheet(canvas, Math.round((left + size * M + 2) * ratio), Math.round((top + size * N + 2) * ratio), ratio);
+  const ink = scaledSheet(canvas, left + size * M + 2, top + size * N + 2, ratio);
   const text = getComputedStyle(root).color;
-  ink.scale(ratio, ratio);
   for (let row = 0; row < N; row++)
     for (let column = 0; column < M; column++) {
       const w = map.rows[row][column], gap = size > 8 ? 1 : 0;
@@ -132,7 +131,7 @@ function draw(view, found) {
 }
 
 function ticks(ink, { N, M, geometry: { left, top, size } }, text) {
-  const every = [1, 2, 5, 10, 20].find((n) => n * size >= 16) ?? 50;
+  const every = roundStep(Math.max(1, 16 / size));
   Object.assign(ink, { fillStyle: text, globalAlpha: 0.75, font: "11px sans-serif", textBaseline: "middle", textAlign: "right" });
   for (let row = 0; row < N; row += every) ink.fillText(row, left - 5, top + (row + 0.5) * size);
   ink.textAlign = "center";

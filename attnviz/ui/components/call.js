@@ -8,6 +8,9 @@ export function begun(root) {
   return { signal: call.signal, end: () => call.abort() };
 }
 
+// A payload of JSON.
+export const jsonOf = (bytes) => JSON.parse(new TextDecoder().decode(bytes));
+
 export const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 
 // A colour of page_style.css, for a canvas, which knows no variables.
@@ -59,6 +62,32 @@ export function barBox() {
 export function pointOn(element, { clientX, clientY }) {
   const zoom = zoomOf(element), { left, top } = boxOf(element, zoom);
   return [(clientX - left) / zoom, (clientY - top) / zoom];
+}
+
+export const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
+
+// The smallest of 1, 2, 5, 10, 20, … that is at least so large; of smaller numbers likewise 0.1, 0.2, 0.5.
+export function roundStep(least) {
+  const size = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((n) => n * size).find((n) => n >= least);
+}
+
+// The elements of a component by their class.
+export const partsOf = (root, names) => Object.fromEntries(names.map((name) => [name, root.querySelector(`.${name}`)]));
+
+// Keys: one that presses a button, and one that is the browser's own, with a modifier.
+export const presses = (e) => e.key === "Enter" || e.key === " ";
+export const isBrowsers = (e) => e.ctrlKey || e.altKey || e.metaKey;
+
+// Whether moving pictures are unwelcome.
+export const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+// Pixels above an element that is scrolled to: on a phone, the header covers what is above it.
+export const above = () => (matchMedia("(max-width: 768px)").matches ? 66 : 12);
+
+// Calls this when the user does something that scrolls, or may.
+export function whenUsed(act, signal) {
+  for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, act, { signal, passive: true });
 }
 
 // Fingers do not hover, and have no keys.

@@ -1,6 +1,6 @@
 // Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
 // of the page.
-import { begun, boxOf } from "./call.js";
+import { begun, boxOf, jsonOf } from "./call.js";
 import { saving } from "./save.js";
 import { isIdle } from "../../server/page.js";
 
@@ -65,7 +65,7 @@ function lessonStep(key) {
 }
 
 export default function ({ data, parentElement }) {
-  document.attnvizSave = Object.assign(saving, JSON.parse(new TextDecoder().decode(data))); // URLs omit default values
+  document.attnvizSave = Object.assign(saving, jsonOf(data)); // URLs omit default values
   const [button, code, step, choice, status] = [".link", ".code", ".step", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
   const call = begun(button);
   button.textContent = "Copy link to this view";

@@ -1,6 +1,6 @@
 // Player of a generated text: playing and stepping run in the browser; another candidate is requested from the server.
-import { begun, el, pageColour, slideHeight } from "./call.js";
-import { colours, isDark, parts, printed, ratioOf, scale, sharply, sheet, short, weightText } from "./packed_weights.js";
+import { begun, clamp, el, pageColour, partsOf, slideHeight } from "./call.js";
+import { colours, isDark, named, parts, printed, ratioOf, scale, scaledSheet, sharply, short, weightText } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 import { isOutdated } from "../../server/page.js";
 
@@ -23,9 +23,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 function create(root) {
-  const view = { root, timer: 0, later: 0, asked: 0, since: Date.now(), used: 0 };
-  for (const name of ["text", "at", "next", "candidates", "how", "held", "caches", "sum", "legend", "maps", "maps-title", "rows"])
-    view[name] = root.querySelector("." + name);
+  const names = ["text", "at", "next", "candidates", "how", "held", "caches", "sum", "legend", "maps", "maps-title", "rows"];
+  const view = { root, ...partsOf(root, names), timer: 0, later: 0, asked: 0, since: Date.now(), used: 0 };
   view.rate = root.querySelector("select");
   root.querySelector(".tools").onclick = (e) => e.target.dataset.go && press(view, e.target.dataset.go);
   root.onkeydown = (e) => {
@@ -112,7 +111,7 @@ function stop(view) {
 }
 
 function to(view, n) {
-  view.n = Math.max(0, Math.min(n, view.d.steps.length));
+  view.n = clamp(n, 0, view.d.steps.length);
   show(view);
   sendPosition(view, view.timer ? SEND_AFTER_PLAYING : SEND_AFTER);
   if (view.timer) prefetch(view);
@@ -310,8 +309,7 @@ function paintCaches(view) {
   if (!wide) return;
   const ratio = ratioOf(view), left = 24, column = Math.min(MAX_COLUMN_WIDTH, (wide - left) / all);
   const unit = unitOf(view), layer = sum(d.parts.map(([, numbers]) => numbers)) * unit, high = d.layers * (layer + GAP);
-  const ink = sheet(caches, Math.round(wide * ratio), Math.round(high * ratio), ratio);
-  ink.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const ink = scaledSheet(caches, wide, high, ratio);
   ink.font = `12px ${getComputedStyle(view.root).fontFamily}`;
   ink.textBaseline = "middle";
   for (let l = 0, y = 0; l < d.layers; l++, y += layer + GAP) {
@@ -374,7 +372,7 @@ function mark(view) {
 // Title with the strongest key of the newest query, for the selected head.
 function newest(view, now) {
   const { d } = view, n = d.T + now, from = d.from[now] + d.head * n, row = d.cells.subarray(from, from + n);
-  const most = row.reduce((best, cell, k) => (cell > row[best] ? k : best), 0), word = (i) => `${i} “${short(labelAt(view, i), 12)}”`;
+  const most = row.reduce((best, cell, k) => (cell > row[best] ? k : best), 0), word = (i) => named(i, labelAt(view, i), 12);
   return `Layer ${d.layer}, H${d.head}: query ${word(n - 1)} attends most to key ${word(most)}, weight ${weightText(row[most], d.scale)}`;
 }
 

@@ -1,12 +1,12 @@
 // After a question is answered its button is gone, and the focus would be on the document, before everything else. Not on a phone,
 // where the focus on a field opens the keyboard.
-import { begun } from "./call.js";
+import { begun, jsonOf } from "./call.js";
 import { isIdle, isOutdated } from "../../server/page.js";
 
 const TURN = 60, WAIT = 1000, AT_MOST = 10_000; // milliseconds: between looks; for the best controls; in all
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { place, best, others } = JSON.parse(new TextDecoder().decode(data)), began = performance.now();
+  const call = begun(parentElement), { place, best, others } = jsonOf(data), began = performance.now();
   const end = () => { document.attnvizPlace = place; }; // of the document: a component can be mounted again for the same data
   const turn = () => {
     if (call.signal.aborted || document.attnvizPlace === place) return;

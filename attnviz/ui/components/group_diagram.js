@@ -1,7 +1,7 @@
 // Which query head reads which KV head: circles above, boxes below, one line per query head.
 // data: {label, hint?, rows: {queries, kvs, reads, index}, queries: [{name, kv, also?, description, wrong}], kvs: [{name, colour, description}],
 // selected}. also: further boxes that a query head reads.
-import { begun, TOUCH } from "./call.js";
+import { begun, clamp, jsonOf, presses, TOUCH } from "./call.js";
 import { saveButtons } from "./save_buttons.js";
 import { add } from "./svg.js";
 
@@ -11,8 +11,8 @@ const HINT = `${TOUCH ? "Tap a head" : "Point at a head, or use the arrow keys,"
 function layout(data, width) {
   const slot = width / data.queries.length, share = width / data.kvs.length;
   return {
-    slot, share, radius: Math.max(8, Math.min(20, slot * 0.42)), top: 52, bottom: 164, index: 244, height: 260,
-    query: (h) => slot * (h + 0.5), kv: (j) => share * (j + 0.5), box: Math.max(14, Math.min(118, share * 0.84)),
+    slot, share, radius: clamp(slot * 0.42, 8, 20), top: 52, bottom: 164, index: 244, height: 260,
+    query: (h) => slot * (h + 0.5), kv: (j) => share * (j + 0.5), box: clamp(share * 0.84, 14, 118),
   };
 }
 
@@ -81,15 +81,14 @@ function light(root, data, node) {
 function step(nodes, node, key) {
   const row = nodes.filter((n) => (n.dataset.q === undefined) === (node.dataset.q === undefined));
   const i = row.indexOf(node);
-  if (key === "ArrowLeft") return row[Math.max(0, i - 1)];
-  if (key === "ArrowRight") return row[Math.min(row.length - 1, i + 1)];
+  if (key === "ArrowLeft" || key === "ArrowRight") return row[clamp(i + (key === "ArrowLeft" ? -1 : 1), 0, row.length - 1)];
   if (key === "ArrowDown") return nodes.find((n) => n.dataset.q === undefined && readBy(node).includes(n.dataset.kv));
   if (key === "ArrowUp") return nodes.find((n) => n.dataset.q !== undefined && readBy(n).includes(node.dataset.kv));
   return null;
 }
 
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".gd"), data = JSON.parse(new TextDecoder().decode(bytes));
+  const root = parentElement.querySelector(".gd"), data = jsonOf(bytes);
   const nodes = () => [...root.querySelectorAll(".head")];
   const stopAt = (node) => nodes().forEach((n) => n.setAttribute("tabindex", n === node ? 0 : -1));
   const pick = (node) => node && node.dataset.q !== undefined && setTriggerValue("head", Number(node.dataset.q));
@@ -111,7 +110,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
     if (!node) return;
     const next = step(nodes(), node, e.key);
     if (next) { stopAt(next); next.focus(); e.preventDefault(); }
-    if (e.key === "Enter" || e.key === " ") { pick(node); e.preventDefault(); }
+    if (presses(e)) { pick(node); e.preventDefault(); }
   });
   paint();
   const legend = data.kvs.map((kv) => [kv.colour, kv.name]);

@@ -1,6 +1,6 @@
 // Shared by the canvases of one head: labels on the axes, and text drawing.
-import { el, pageColour } from "./call.js";
-import { once, placeOf, short } from "./packed_weights.js";
+import { el, pageColour, roundStep } from "./call.js";
+import { named, once, placeOf, short } from "./packed_weights.js";
 
 const TEXT = 12, LINE = 15; // pixels: font size of the axis labels; line height
 export const NEUTRAL = pageColour("--neutral"), FAINT = pageColour("--faint");
@@ -15,8 +15,7 @@ export const widest = (ink, ticks, names) => Math.ceil(8 + Math.max(...ticks.map
 
 // The indices of the labels that fit out of n: at round distances, and always the selected one.
 export function ticks(n, room, looked) {
-  const least = (n * LINE) / room, size = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-  const step = [1, 2, 5, 10].map((m) => m * size).find((m) => m >= least), near = Math.ceil(least);
+  const least = (n * LINE) / room, step = roundStep(Math.max(least, 1)), near = Math.ceil(least);
   const all = Array.from({ length: Math.ceil(n / step) }, (_, i) => i * step);
   return [...all.filter((i) => i === looked || Math.abs(i - looked) >= near), ...(all.includes(looked) ? [] : [looked])];
 }
@@ -35,7 +34,7 @@ export function upright(ink, text, x, y, align, colour) {
   ink.restore();
 }
 
-export const name = (d, i) => el("span", "", `${placeOf(d, i)} “${short(d.labels[i])}”`);
+export const name = (d, i) => el("span", "", named(placeOf(d, i), d.labels[i]));
 
 // Text colours of the canvas: a strong one for the selected token.
 export function inks(note, title) {

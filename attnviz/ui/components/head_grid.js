@@ -1,8 +1,8 @@
 // The head grid in the browser: unpacks the cells, paints all heads on one canvas under their boxes (a canvas per head would
 // be a compositor layer each), and handles pointer and keys without the server.
-import { begun, boxOf, el, POINT, slideHeight, TOUCH, zoomOf } from "./call.js";
+import { begun, boxOf, clamp, el, isBrowsers, partsOf, POINT, presses, slideHeight, TOUCH, zoomOf } from "./call.js";
 import {
-  colours, fingers, hovering, isDark, painter, placeOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
+  beside, colours, fingers, hovering, isDark, named, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
 } from "./packed_weights.js";
 import { columnsOf, inRows, inSight, STEP, widths, zoomButtons, zooming, zoomTo } from "./head_zoom.js";
 import { saveButtons } from "./save_buttons.js";
@@ -17,8 +17,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 function create(root) {
-  const part = (name) => root.querySelector("." + name);
-  const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: null, zoom: 1 };
+  const view = { root, canvas: el("canvas", ""), ...partsOf(root, ["tools", "scored", "read", "scroll", "grid", "legend"]), show: null, zoom: 1 };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(() => resized(view))).observe(view.grid);
   view.grid.onpointermove = hovering((e) => point(view, e));
@@ -269,7 +268,7 @@ function legend(view) {
   if (view.legendShown === shown) return;
   view.legendShown = shown;
   const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
-  bar.style.background = `linear-gradient(90deg, ${d.ramps[dark ? "dark" : "light"][kv].map((c) => `rgb(${c})`)})`;
+  bar.style.background = rampOf(d.ramps[dark ? "dark" : "light"][kv]);
   grey.style.background = `rgba(${d.masked})`;
   scale.append("weight 0", bar, "1 (square-root scale)");
   mask.append(grey, "masked");
@@ -325,7 +324,7 @@ function point(view, e) {
   const map = e.target.closest(".map");
   if (!map) return;
   const box = boxOf(map), [, , N, M] = view.d.shape;
-  const at = (p, from, size, n) => Math.max(0, Math.min(n - 1, Math.floor(((p - from) / size) * n)));
+  const at = (p, from, size, n) => clamp(Math.floor(((p - from) / size) * n), 0, n - 1);
   view.at = map.parentElement;
   view.cell = [at(e.clientY, box.top, box.height, N), at(e.clientX, box.left, box.width, M)];
   showReadout(view);
@@ -339,9 +338,9 @@ function leave(view) {
 
 function key(view, e) {
   const way = ways[e.key], head = headAt(e);
-  if (!head || e.ctrlKey || e.altKey || e.metaKey) return;
+  if (!head || isBrowsers(e)) return;
   const levels = { "+": view.zoom * STEP, "=": view.zoom * STEP, "-": view.zoom / STEP, "0": 1 };
-  if (e.key === "Enter" || e.key === " ") choose(view, head);
+  if (presses(e)) choose(view, head);
   else if (view.zooms && e.key in levels) zoomTo(view, levels[e.key]);
   else if (!way) return;
   else if (e.shiftKey) step(view, way);
@@ -351,7 +350,7 @@ function key(view, e) {
 
 function step(view, [down, right]) {
   const [, , N, M] = view.d.shape, [q, k] = view.cell ?? [N - 1 - down, 0 - right];
-  view.cell = [Math.max(0, Math.min(N - 1, q + down)), Math.max(0, Math.min(M - 1, k + right))];
+  view.cell = beside([q, k], [down, right], [N, M]);
   showReadout(view);
   if (view.zoom > 1) view.at.map.querySelector(".mark").scrollIntoView({ block: "nearest", inline: "nearest" });
 }
@@ -419,7 +418,7 @@ const blockOf = (d, axis) => Math.ceil(d.tokens[axis] / d.shape[2 + axis]);
 function tokens(d, axis, index) {
   const block = blockOf(d, axis), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
   const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
-  const label = first === last ? `${name} ${placeOf(d, first)} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
+  const label = first === last ? `${name} ${named(placeOf(d, first), d.labels[axis][first])}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
   const span = el("bdi", "", label);
   span.title = d.labels[axis].slice(first, last + 1).join(" ");
   return span;

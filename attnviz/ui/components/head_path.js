@@ -1,6 +1,6 @@
 // One query from score to weight, a bar per key. Hover is handled here; choosing another key is sent to the server.
-import { begun, el, pointOn, slideHeight } from "./call.js";
-import { painter, printed, ratioOf, sharply, sheet } from "./packed_weights.js";
+import { begun, el, jsonOf, partsOf, pointOn, roundStep, slideHeight } from "./call.js";
+import { painter, printed, ratioOf, scaledSheet, sharply } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 import { FAINT, fontOf, inks, labelsOf, name, ticks, upright, widest, word, writeTexts } from "./head_canvas.js";
 
@@ -8,13 +8,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hv");
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
-  update(view, JSON.parse(new TextDecoder().decode(data)));
+  update(view, jsonOf(data));
   return call.end;
 }
 
 function create(root) {
-  const view = { root };
-  for (const name of ["from", "steps", "readout", "path", "sum"]) view[name] = root.querySelector("." + name);
+  const view = { root, ...partsOf(root, ["from", "steps", "readout", "path", "sum"]) };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
   document.fonts.load(fontOf(view)).then(view.paint, () => {}); // repaint once the font has loaded
@@ -46,8 +45,7 @@ function paintPath(view) {
   const columns = ticks(n, full - left, d.key), names = labelsOf(d, full, columns), foot = widest(ink, columns, names);
   const besides = path.parentElement.offsetHeight - path.offsetHeight + foot, slide = (slideHeight(view.root) - besides) / 3;
   const row = Math.max(64, Math.min(120, slide)), bars = row - 28;
-  sheet(path.firstElementChild, Math.round(full * ratio), Math.round((3 * row + foot) * ratio), ratio);
-  ink.setTransform(ratio, 0, 0, ratio, 0, 0);
+  scaledSheet(path.firstElementChild, full, 3 * row + foot, ratio);
   ink.font = fontOf(view);
   ink.textBaseline = "middle";
   const low = Math.min(0, ...d.scores), high = Math.max(0, ...d.scores), pad = 0.05 * (high - low || 1);
@@ -64,7 +62,7 @@ function paintPath(view) {
 }
 
 function axis(ink, { left, width }, y, from, to, colour) {
-  const rough = (to - from) / 4, size = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find((m) => m * size >= rough) * size;
+  const step = roundStep((to - from) / 4);
   ink.textAlign = "right";
   for (let v = Math.ceil(from / step) * step; v <= to; v += step) {
     ink.fillStyle = FAINT;

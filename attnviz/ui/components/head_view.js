@@ -1,8 +1,8 @@
 // One head in the browser: its map with tokens on both axes. Hover, colours and marks are handled here; choosing another
 // query or key is sent to the server.
-import { begun, boxOf, el, pointOn, slideHeight, TOUCH } from "./call.js";
+import { begun, boxOf, el, isBrowsers, partsOf, pointOn, presses, slideHeight, TOUCH } from "./call.js";
 import {
-  colours, fingers, hovering, isDark, painter, placeOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
+  beside, colours, fingers, hovering, isDark, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
 } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 import { fontOf, inks, labelsOf, name, NEUTRAL, ticks, upright, widest, word, writeTexts } from "./head_canvas.js";
@@ -27,11 +27,9 @@ function intoSight(root) {
 }
 
 function create(root) {
-  const part = (name) => root.querySelector("." + name);
-  const view = { root };
-  part("hint").textContent = HINT;
-  for (const name of ["title", "note", "query", "key", "colour", "exclude", "pin", "read", "map", "bar", "whole"])
-    view[name] = part(name);
+  const names = ["title", "note", "query", "key", "colour", "exclude", "pin", "read", "map", "bar", "whole"];
+  const view = { root, ...partsOf(root, names) };
+  root.querySelector(".hint").textContent = HINT;
   view.paint = painter(root, () => paint(view));
   root.fill = () => paint(view);
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
@@ -162,7 +160,7 @@ function write(ink, view, { left, top, width, height, T, S }, rowNames, columnNa
 
 function paintBar({ d, bar, dark }) {
   const top = d.tops[+d.exclude], [stops] = d.ramps[dark ? "dark" : "light"];
-  bar.firstElementChild.style.background = `linear-gradient(90deg, ${stops.map((c) => `rgb(${c})`)})`;
+  bar.firstElementChild.style.background = rampOf(stops);
   const marks = [0, 0.25, 0.5, 0.75, 1].map((along) => top * SCALES[d.scale].shareAt(along, decades(d)));
   bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(3)))));
 }
@@ -179,9 +177,9 @@ function point(view, e) {
 
 function key(view, e) {
   const way = ways[e.key], [, , T, S] = view.d.shape, [q, k] = view.cell ?? [view.d.query, view.d.key];
-  if (e.ctrlKey || e.altKey || e.metaKey) return;
-  if (e.key === "Enter" || e.key === " ") choose(view, q, k);
-  else if (way) showReadout(view, [Math.max(0, Math.min(T - 1, q + way[0])), Math.max(0, Math.min(S - 1, k + way[1]))]);
+  if (isBrowsers(e)) return;
+  if (presses(e)) choose(view, q, k);
+  else if (way) showReadout(view, beside([q, k], way, [T, S]));
   else return;
   e.preventDefault();
 }

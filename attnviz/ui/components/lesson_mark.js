@@ -1,17 +1,17 @@
 // Outlines the element of a lesson step, keeps it above the lesson bar until everything is drawn, and announces the step in a live
 // region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
-import { barBox, begun, boxOf, zoomOf } from "./call.js";
+import { above, barBox, begun, boxOf, isCalm, jsonOf, whenUsed, zoomOf } from "./call.js";
 import { bottom, isIdle, main } from "../../server/page.js";
 
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
 const WATCHED = 2500; // milliseconds for which the element is kept in sight: a drawing above it may still grow
 const TURN = 60, STILL = 4, AGAIN = 10; // milliseconds between looks; looks without movement after which a position is final; and further
 // ones after which scrolling is repeated, without animation: a page that is busy drawing can cancel a smooth one
-const MARGIN = 12, HEADER = 66; // pixels around the element; the same below the header, which on a phone covers the element's title
+const MARGIN = 12; // pixels below the element
 const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "];
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { label, announcement, target, name, step, left, answered } = JSON.parse(new TextDecoder().decode(data));
+  const call = begun(parentElement), { label, announcement, target, name, step, left, answered } = jsonOf(data);
   const [look, status] = [".look", ".status"].map((each) => parentElement.querySelector(each));
   const sheet = document.createElement("style"), place = left ? `${step}, left` : step, here = document.attnvizStep;
   const arrived = here === place || here === step; // a step left by a change of settings is not scrolled to again
@@ -63,7 +63,7 @@ function arrive(signal, target, place, look, name) {
     document.attnvizStep = place;
     watch.abort();
   };
-  for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, stop, { signal: until, passive: true });
+  whenUsed(stop, until);
   let last = null, still = 0, moved = began;
   const turn = () => {
     if (until.aborted) return;
@@ -83,7 +83,7 @@ function arrive(signal, target, place, look, name) {
 
 // Pixels to scroll: an element that fits between the header and the bar is shown whole, another from its beginning.
 function away(box) {
-  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bar = barBox();
+  const top = above(), bar = barBox();
   const end = (bar.top > 0 ? bar.top : window.innerHeight) - MARGIN; // in a wide presentation the bar is beside the drawing
   const fits = box.height <= end - top;
   return box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - end);
@@ -91,6 +91,5 @@ function away(box) {
 
 function toSight(box, atOnce) {
   const by = away(box);
-  const calm = atOnce || matchMedia("(prefers-reduced-motion: reduce)").matches;
-  if (Math.abs(by) > 1) main().scrollBy({ top: by, behavior: calm ? "auto" : "smooth" });
+  if (Math.abs(by) > 1) main().scrollBy({ top: by, behavior: atOnce || isCalm() ? "auto" : "smooth" });
 }

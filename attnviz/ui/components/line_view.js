@@ -1,6 +1,6 @@
 // The line view in the browser: two columns of tokens, and between them a canvas as tall as the visible part.
-import { el, POINT, slideHeight, TOUCH } from "./call.js";
-import { once, painter, ratioOf, short, unpack, weightText } from "./packed_weights.js";
+import { clamp, el, POINT, presses, slideHeight, TOUCH } from "./call.js";
+import { named, once, painter, ratioOf, unpack, weightText } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 
 const ROW = 20, LOWEST = 11, AROUND = 120; // CSS pixels: row height, the same where a presented text would not fit, height around the rows
@@ -176,12 +176,12 @@ function strips(view, heads) {
 }
 
 function showReadout(view, shown) {
-  const { d, at, read } = view, named = (axis, i) => `${i + d.first[axis]} “${short(d.labels[axis][i])}”`;
+  const { d, at, read } = view, nameOf = (axis, i) => named(i + d.first[axis], d.labels[axis][i]);
   if (!at) return void (read.textContent = `${HINT} Line thickness = attention weight.`);
-  const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${named(axis, index)}`), axis ? " is read by: " : " reads: "];
+  const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${nameOf(axis, index)}`), axis ? " is read by: " : " reads: "];
   const all = shown.flatMap((heads, other) => heads.map(([h, cell]) => ({ h, cell, other }))).sort((a, b) => b.cell - a.cell);
   all.slice(0, 4).forEach(({ h, cell, other }, i) =>
-    line.push(i ? "; " : "", el("bdi", "", named(1 - axis, other)), ` ${weightText(cell, d.steps)}` + (d.names.length > 1 ? ` (${d.names[h]})` : "")));
+    line.push(i ? "; " : "", el("bdi", "", nameOf(1 - axis, other)), ` ${weightText(cell, d.steps)}` + (d.names.length > 1 ? ` (${d.names[h]})` : "")));
   if (all.length > 4) line.push(`; and ${all.length - 4} more`);
   if (!all.length) line.push("no line is drawn");
   read.replaceChildren(...line);
@@ -195,12 +195,12 @@ function keep(view, at) {
 function key(view, axis, e) {
   const n = view.d.labels[axis].length, i = view.at?.[0] === axis ? view.at[1] : 0;
   const to = { ArrowUp: i - 1, ArrowDown: i + 1, Home: 0, End: n - 1, PageUp: i - 10, PageDown: i + 10 }[e.key];
-  if (e.key === "Enter" || e.key === " ") keep(view, [axis, i]);
+  if (presses(e)) keep(view, [axis, i]);
   else if (e.key === "Escape") { if (view.pinned) keep(view, view.pinned); }
   else if (e.key === "ArrowLeft" || e.key === "ArrowRight") view.sides[e.key === "ArrowLeft" ? 0 : 1].focus();
   else if (to === undefined) return;
   else {
-    look(view, [axis, Math.max(0, Math.min(n - 1, to))]);
+    look(view, [axis, clamp(to, 0, n - 1)]);
     reveal(view, view.at[1]);
   }
   e.preventDefault();
@@ -220,7 +220,7 @@ function draw(view) {
 // On a presenter's screen rows are lower, so that the whole text is in sight.
 function fitRows(view) {
   const { shape } = view.d, row = Math.floor((slideHeight(view.root) - AROUND) / Math.max(shape[2], shape[3]));
-  view.row = Math.max(LOWEST, Math.min(ROW, row));
+  view.row = clamp(row, LOWEST, ROW);
   view.root.style.setProperty("--row", `${view.row}px`);
 }
 

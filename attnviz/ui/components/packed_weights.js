@@ -1,9 +1,12 @@
 // Shared by the components that show weights: decoding of the payload, colours, labels and printed numbers.
-import { el, zoomOf } from "./call.js";
+import { clamp, el, jsonOf, zoomOf } from "./call.js";
 
 // A label that is cut off; one with letters written from right to left is isolated, so that they do not move its neighbours.
 export const short = (label, most = 24) => isolated([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
 export const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(text) ? `\u2068${text}\u2069` : text);
+
+// A row or column by its place and label: "4 “the”".
+export const named = (place, label, most) => `${place} “${short(label, most)}”`;
 
 // The position of a row or column: of a character of several tokens, "4–6".
 export const placeOf = (d, i) => d.positions?.[i] ?? i;
@@ -19,7 +22,7 @@ export const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], A
 // The header of a payload, and its body as a buffer of its own, in which numbers of any size are aligned.
 export function parts(bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
-  return [JSON.parse(new TextDecoder().decode(bytes.subarray(4, start))), bytes.slice(start).buffer];
+  return [jsonOf(bytes.subarray(4, start)), bytes.slice(start).buffer];
 }
 
 export function unpack(bytes) {
@@ -35,7 +38,12 @@ export function unpack(bytes) {
   return { ...header, cells };
 }
 
+// The cell beside another one, or that at the edge.
+export const beside = ([row, column], [down, right], [rows, columns]) => [clamp(row + down, 0, rows - 1), clamp(column + right, 0, columns - 1)];
+
 // ---- colours
+
+export const rampOf = (stops) => `linear-gradient(90deg, ${stops.map((c) => `rgb(${c})`)})`;
 
 const darkness = {}; // cache by colour: reading a pixel back takes a millisecond
 
@@ -98,6 +106,13 @@ export function sheet(canvas, width, height, ratio) {
   return ink;
 }
 
+// The same with a size in CSS pixels, which are the units of what is drawn.
+export function scaledSheet(canvas, width, height, ratio) {
+  const ink = sheet(canvas, Math.round(width * ratio), Math.round(height * ratio), ratio);
+  ink.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return ink;
+}
+
 // Every device pixel shows the largest weight of its cells, so that no line is lost when cells are smaller than pixels.
 export function scale(cells, N, M, width, height, table) {
   const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer), masked = table.length - 1;
@@ -133,8 +148,13 @@ export const weightText = (cell, steps, before = "") => (cell > steps ? "masked"
 // nothing is rounded twice.
 export function printed(value) {
   if (!value || Math.abs(value) >= 0.00005) return value ? value.toFixed(4).replace("-", "−") : "0";
-  const [mantissa, power] = value.toExponential(1).replace(/^-/, "−").split("e-");
-  return `${mantissa}·10⁻${[...power].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
+  return powerOfTen(value, 1);
+}
+
+// "3.1·10⁻⁶", with so many decimals.
+export function powerOfTen(value, decimals) {
+  const [mantissa, power] = value.toExponential(decimals).split("e");
+  return `${mantissa}·10${[...String(+power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("")}`.replace("-", "−");
 }
 
 // A long press reads the cell under the finger, and keeps reading as it moves; other touches scroll or pinch the page.

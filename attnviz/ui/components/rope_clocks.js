@@ -1,6 +1,6 @@
 // Unit circles: one clock per pair, each token a dot at its angle, a hand at the selected position.
 // data: JSON {label, frequencies, labels, last, query, pair, colour, equations, legend}; sends the chosen `pair`.
-import { begun } from "./call.js";
+import { begun, jsonOf } from "./call.js";
 import { saveButtons } from "./save_buttons.js";
 import { add } from "./svg.js";
 import { degrees, number, play } from "./rope_playing.js";
@@ -91,7 +91,7 @@ function build(root, data, state) {
 }
 
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".rc"), data = JSON.parse(new TextDecoder().decode(bytes));
+  const root = parentElement.querySelector(".rc"), data = jsonOf(bytes);
   const start = Math.min(data.query, data.last), state = root.state ?? { position: start, shown: start };
   state.position = state.shown = Math.min(state.shown, data.last);
   state.pair = data.pair;

@@ -1,7 +1,7 @@
 // One pair of a query and a key on the plane; a slider shifts both positions, another the key's alone.
 // data: JSON {frequencies, q, k, unrotated, root, pair, dimensions, positions, tokens, alone, last, colour, legend}; q and
 // k: [first, second] dimension of each pair, before RoPE.
-import { begun } from "./call.js";
+import { begun, clamp, jsonOf } from "./call.js";
 import { saveButtons } from "./save_buttons.js";
 import { add } from "./svg.js";
 import { degrees, play, signed } from "./rope_playing.js";
@@ -125,9 +125,9 @@ function build(root, data, state) {
 }
 
 export default function ({ data: bytes, parentElement }) {
-  const root = parentElement.querySelector(".rp"), data = JSON.parse(new TextDecoder().decode(bytes));
+  const root = parentElement.querySelector(".rp"), data = jsonOf(bytes);
   const state = (root.state ??= { position: 0, shown: 0, alone: 0 }), call = begun(root);
-  state.alone = Math.min(Math.max(state.alone, data.alone[0]), data.alone[1]);
+  state.alone = clamp(state.alone, ...data.alone);
   const on = (name, event, act) => root.querySelector(name).addEventListener(event, act, { signal: call.signal });
   const go = () => play(root, data.last, state, call.signal, () => paint(root, data, state));
   on(".play", "click", () => { state.playing = !state.playing; go(); });

@@ -1,4 +1,6 @@
 // Shared by the RoPE components: number formats, and playback of a position. state: {position, shown, playing}.
+import { isCalm } from "./call.js";
+
 export const number = (x, digits = 3) => x.toLocaleString("en", { maximumSignificantDigits: digits });
 export const signed = (x, decimals) => x.toFixed(decimals).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
 export const degrees = (radians) => radians * 180 / Math.PI;
@@ -6,7 +8,7 @@ export const degrees = (radians) => radians * 180 / Math.PI;
 // Animates from 0 to `last` in a loop; with prefers-reduced-motion, in integer steps, one per second. Pausing stops at an
 // integer position.
 export function play(root, last, state, signal, paint) {
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const calm = isCalm();
   root.querySelector(".play").textContent = state.playing ? "❚❚ Pause" : "▶ Play";
   let before = performance.now();
   const frame = (now) => {

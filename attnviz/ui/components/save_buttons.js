@@ -1,24 +1,17 @@
 // Buttons that save a component's picture, and one that opens it full-screen. about() returns the argument for `save.js`; it is called
 // on a press.
-import { boxOf, zoomOf } from "./call.js";
-import { choicesButton, copyButton } from "./save_choices.js";
+import { boxOf, el, zoomOf } from "./call.js";
+import { fillBar } from "./save_choices.js";
 
 const LARGEST_ON_SCREEN = 3, FILLING = 1.25, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // maximal zoom; that of a drawing which fills the screen by itself; padding tried on each side, % of the width; milliseconds until redrawn
 
 export function saveButtons(root, about) {
   root.about = about;
   if (root.querySelector(":scope > .save")) return;
-  const bar = root.appendChild(Object.assign(document.createElement("div"), { className: "save" }));
-  const add = (textContent, ariaLabel, onclick) => {
-    const button = Object.assign(document.createElement("button"), { type: "button", textContent, ariaLabel, onclick });
-    bar.append(button);
-    return button;
-  };
   const save = (kind) => document.attnvizSave.component(kind, root, root.about);
-  for (const kind of ["PNG", "SVG"]) add(kind, `Save as ${kind}`, () => save(kind.toLowerCase()));
-  copyButton(add, save);
-  if (document.fullscreenEnabled) fullScreen(root, (label, then) => add(label, label, then));
-  choicesButton(bar, add);
+  fillBar(root.appendChild(el("div", "save")), save, (kind) => `Save as ${kind}`, (add) => {
+    if (document.fullscreenEnabled) fullScreen(root, (label, then) => add(label, label, then));
+  });
 }
 
 // Zooms until the component fills the screen. A grid's height grows with its width, so it is narrowed until it fits; if it

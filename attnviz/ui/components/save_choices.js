@@ -1,6 +1,20 @@
-// Two buttons beside those that save a picture: one that copies it, and one that shows how it is saved. add(text, name, onclick) returns
-// a button.
-export function copyButton(add, save) {
+// Fills a bar with the buttons that save a picture, one that copies it, and one that shows how it is saved. save(kind): of "png", "svg" or
+// "copy"; nameOf(kind) is a button's name; between(add) adds further ones with add(text, name, onclick), which returns the button.
+import { el } from "./call.js";
+
+export function fillBar(bar, save, nameOf, between = () => {}) {
+  const add = (text, ariaLabel, onclick) => {
+    const button = Object.assign(el("button", "", text), { type: "button", ariaLabel, onclick });
+    bar.append(button);
+    return button;
+  };
+  for (const kind of ["PNG", "SVG"]) add(kind, nameOf(kind), () => save(kind.toLowerCase()));
+  copyButton(add, save);
+  between(add);
+  choicesButton(bar, add);
+}
+
+function copyButton(add, save) {
   if (!navigator.clipboard?.write || typeof ClipboardItem !== "function") return; // as on a page without https
   const button = add("Copy", "Copy as PNG", async () => {
     button.textContent = await save("copy").then(() => "Copied", () => "The browser refused");
@@ -8,7 +22,7 @@ export function copyButton(add, save) {
   });
 }
 
-export function choicesButton(bar, add) {
+function choicesButton(bar, add) {
   const button = add("⋮", "How it is saved", () => {
     const open = bar.querySelector(".choices");
     button.ariaExpanded = !open;

@@ -1,6 +1,6 @@
 // A plotly chart consists of several stacked SVGs; the picture joins them.
-import { begun, el } from "./call.js";
-import { choicesButton, copyButton } from "./save_choices.js";
+import { begun } from "./call.js";
+import { fillBar } from "./save_choices.js";
 import { background } from "../../server/page.js";
 
 async function chartPicture({ chart: key, below }) {
@@ -59,15 +59,8 @@ const linesOf = (text) => (text.querySelector("tspan.line") ? [...text.querySele
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const bar = parentElement.querySelector(".bar"), call = begun(bar), save = (kind) => document.attnvizSave.saveAs(kind, document.querySelector(`.st-key-${data.chart}`), chartPicture(data));
-  const add = (textContent, ariaLabel, onclick) => {
-    const button = Object.assign(el("button", "", textContent), { type: "button", ariaLabel, onclick });
-    bar.append(button);
-    return button;
-  };
   bar.replaceChildren();
-  for (const kind of ["PNG", "SVG"]) add(kind, kind, () => save(kind.toLowerCase()));
-  copyButton(add, save);
-  choicesButton(bar, add);
+  fillBar(bar, save, (kind) => kind);
   // the server makes the HTML file
   const tell = () => { const { link } = document.attnvizSave.savedAs(); if (link !== data.link) setTriggerValue("link", link); };
   document.addEventListener("attnviz-saving-changed", tell, { signal: call.signal });

@@ -1,7 +1,7 @@
 // Walk through the source that ran, line by line. Stepping, playing, jumping and hover are handled here; another entry is
 // requested from the server, which has the whole tensors.
-import { begun, el, pointOn, TOUCH } from "./call.js";
-import { fingers, hovering, isDark, parts, sharply, short, ways } from "./packed_weights.js";
+import { begun, clamp, el, isBrowsers, partsOf, pointOn, TOUCH } from "./call.js";
+import { fingers, hovering, isDark, parts, powerOfTen, sharply, short, ways } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 import { nameOf, paint, shownOf } from "./walk_pictures.js";
 import { fit, way } from "./walk_overview.js";
@@ -22,9 +22,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 function create(root) {
-  const view = { root, stop: 0, chip: null, drawn: null };
-  for (const name of ["way", "path", "source", "does", "chips", "title", "read", "main", "from", "sum", "bars", "bars-say"])
-    view[name] = root.querySelector("." + name);
+  const names = ["way", "path", "source", "does", "chips", "title", "read", "main", "from", "sum", "bars", "bars-say"];
+  const view = { root, ...partsOf(root, names), stop: 0, chip: null };
   view.canvas = view.main.querySelector("canvas");
   view.jump = root.querySelector("select");
   view.jump.onchange = () => go(view, +view.jump.value);
@@ -49,7 +48,7 @@ function update(view, bytes) {
   d.calls.forEach((each, i) => Object.assign(each, { stops: d.stops.flatMap((stop, n) => (stop.call === i ? [n] : [])) }));
   d.stops.forEach((stop, n) => (stop.into = d.calls.flatMap((each) => (each.from === n && each.stops.length ? [each] : []))));
   // a step not yet sent must not be overwritten by an earlier answer
-  if (!view.sending) view.stop = Math.min(Math.max(0, d.at), d.stops.length - 1);
+  if (!view.sending) view.stop = clamp(d.at, 0, d.stops.length - 1);
   // another entry of a tensor was chosen: it stays the one that is shown
   if (before?.stop !== view.stop || d.stops[view.stop].shown[view.chip]?.name !== before.name) view.chip = null;
   way(view);
@@ -59,7 +58,7 @@ function update(view, bytes) {
 // ---- navigation
 
 function key(view, e) {
-  if (e.target.localName === "select" || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (e.target.localName === "select" || isBrowsers(e)) return;
   const action = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "out", ArrowDown: "into", o: "over", O: "before", "/": "jump" }[e.key];
   if (e.shiftKey && ways[e.key]) moved(view, ways[e.key]);
   else if (e.key === " " && e.target.localName !== "button") act(view, "play");
@@ -118,7 +117,7 @@ function after(view, call) {
 }
 
 export function go(view, to) {
-  view.stop = Math.max(0, Math.min(view.d.stops.length - 1, to));
+  view.stop = clamp(to, 0, view.d.stops.length - 1);
   view.chip = null;
   show(view);
   clearTimeout(view.sending);
@@ -289,10 +288,7 @@ const written = (x, truth) => {
   if (truth) return x ? "true" : "false";
   if (!Number.isFinite(x)) return x < 0 ? "−∞ (masked)" : String(x);
   const size = Math.abs(x);
-  if (!Number.isInteger(x) && size < 0.0001) {
-    const [mantissa, power] = x.toExponential(3).split("e");
-    return `${mantissa}·10${[...String(+power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("")}`.replace("-", "−");
-  }
+  if (!Number.isInteger(x) && size < 0.0001) return powerOfTen(x, 3);
   return (Number.isInteger(x) ? String(x) : size >= 0.01 ? x.toFixed(4) : String(+x.toPrecision(4))).replace("-", "−");
 };
 

@@ -1,7 +1,7 @@
 // Presentation mode: zooms the drawing until it fills the window above or beside the bar, at least by TYPE; if it is then higher than
 // the window, it scrolls. Only a chart is enlarged less, so that its axes are seen together with its marks. Draws a ring around the
 // pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
-import { barBox, begun, boxOf } from "./call.js";
+import { barBox, begun, boxOf, isBrowsers, jsonOf } from "./call.js";
 import { bottom, bottomBlock, CHART, ELEMENT, isPending } from "../../server/page.js";
 
 const TYPE = 1.4, TEXT = 1.75, SCREEN = [1280, 720]; // minimal zoom of a drawing, and maximal one of a text beside it, on a screen of that size
@@ -12,7 +12,7 @@ const WIDEST = 1.6, RING = 56, TRIES = 6; // maximal useful width / height; pixe
 const SETTLED = 80, FRAMES = 3; // milliseconds until a chart is laid out; frames until a drawing of ours is: it is painted in the next one
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { signal } = call, { target } = JSON.parse(new TextDecoder().decode(data));
+  const call = begun(parentElement), { signal } = call, { target } = jsonOf(data);
   const sheet = document.createElement("style"), ring = layer("ring"), black = layer("black");
   black.setAttribute("role", "img");
   black.setAttribute("aria-label", "The screen is black. Press B to show it again.");
@@ -49,7 +49,7 @@ function ringAt(ring, e) {
 const written = (e) => e.composedPath()[0]?.matches?.("input, textarea, select, [contenteditable=true]");
 
 function key(e, black) {
-  if (written(e) || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (written(e) || isBrowsers(e)) return;
   if (e.key === "b" || e.key === "B") black.hidden = !black.hidden;
   const lesson = document.querySelector(".st-key-lesson-tools"), names = lesson ? ["lesson-back", "lesson-next"] : ["present-previous", "present-following"];
   const name = names[["PageUp", "PageDown"].indexOf(e.key)];

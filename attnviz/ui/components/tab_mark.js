@@ -1,14 +1,13 @@
 // Scrolls to the tabs of the page until nothing has moved for a while, or the user does something.
-import { begun, boxOf } from "./call.js";
+import { above, begun, boxOf, whenUsed } from "./call.js";
 import { main } from "../../server/page.js";
 
 const TURN = 80, STILL = 1500, AT_MOST = 20000; // milliseconds: between looks; without movement, after which it ends; in all
-const ABOVE = 12, HEADER = 66; // pixels: above the tabs; the same below a phone's header
 
 export default function ({ parentElement }) {
   const call = begun(parentElement), began = performance.now(), watch = new AbortController(), until = AbortSignal.any([call.signal, watch.signal]);
-  const top = matchMedia("(max-width: 768px)").matches ? HEADER : ABOVE;
-  for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, () => watch.abort(), { signal: until, passive: true });
+  const top = above();
+  whenUsed(() => watch.abort(), until);
   let last = "", moved = began; // where the tabs were on the page, and how high that was; when either changed
   const turn = () => {
     const tabs = document.querySelector(".st-key-control-group, .st-key-control-tab");

@@ -1,6 +1,6 @@
 // The text in the browser: the hovered token is the query; every token is shaded by the weight that the query gives it.
-import { begun, boxOf, el, zoomOf } from "./call.js";
-import { isolated, printed, short, unpack, weightText } from "./packed_weights.js";
+import { begun, boxOf, clamp, el, isBrowsers, partsOf, presses, zoomOf } from "./call.js";
+import { isolated, named, printed, short, unpack, weightText } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -14,8 +14,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 function create(root) {
-  const view = { root };
-  for (const name of ["title", "strongest", "text", "marks", "after", "bars"]) view[name] = root.querySelector("." + name);
+  const view = { root, ...partsOf(root, ["title", "strongest", "text", "marks", "after", "bars"]) };
   view.text.onpointermove = (e) => { const token = e.target.closest(".token"); if (token) show(view, token.at); };
   view.text.onpointerleave = () => show(view, view.d.query);
   view.text.onclick = (e) => { const token = e.target.closest(".token"); if (token) choose(view, token.at); };
@@ -101,7 +100,7 @@ function reveal({ at, text }) {
   if (token.top < box.top || token.bottom > box.bottom) text.scrollTop += (token.top + token.bottom - box.top - box.bottom) / (2 * zoom);
 }
 
-const quote = (d, i) => `${i} “${short(d.labels[i])}”`;
+const quote = (d, i) => named(i, d.labels[i]);
 
 function showReadout(view, q) {
   const { d, title, strongest, after, bars } = view, next = d.next[q];
@@ -127,9 +126,9 @@ function choose(view, q) {
 
 function key(view, e) {
   const way = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[e.key], last = view.d.labels.length - 1;
-  if (e.ctrlKey || e.altKey || e.metaKey) return;
-  if (e.key === "Enter" || e.key === " ") choose(view, view.at);
-  else if (way) show(view, Math.max(0, Math.min(last, view.at + way)));
+  if (isBrowsers(e)) return;
+  if (presses(e)) choose(view, view.at);
+  else if (way) show(view, clamp(view.at + way, 0, last));
   else return;
   reveal(view);
   e.preventDefault();

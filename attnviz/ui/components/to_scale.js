@@ -1,13 +1,13 @@
 // Rectangles to scale. A panel: {title, note, alt, line, legend, width, height, row, rects: [[x, y, width, height, colour, opacity, description]],
 // labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
-import { el } from "./call.js";
+import { el, jsonOf } from "./call.js";
 import { saveButtons } from "./save_buttons.js";
 import { add } from "./svg.js";
 
 const BARS = 0.3; // least share of the width for the bars, beside their labels
 
 export default function ({ data, parentElement }) {
-  const root = parentElement.querySelector(".ts"), { panels, legend } = JSON.parse(new TextDecoder().decode(data));
+  const root = parentElement.querySelector(".ts"), { panels, legend } = jsonOf(data);
   root.replaceChildren(...panels.map(panel));
   root.getRootNode().host.dataset.narrowest = Math.max(0, ...[...root.querySelectorAll(".rows .picture")].map(narrowest)); // for stage.js
   saveButtons(root, () => ({ title: "", legend }));

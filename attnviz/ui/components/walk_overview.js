@@ -1,5 +1,5 @@
 // The whole run of `source_walk`: a column per line, a row per call depth.
-import { el, inOwnPixels, zoomOf } from "./call.js";
+import { el, inOwnPixels, roundStep, zoomOf } from "./call.js";
 import { go, pause } from "./source_walk.js";
 
 export function way(view) {
@@ -11,7 +11,7 @@ export function way(view) {
   const boxes = d.calls.flatMap((call, i) => {
     const at = span(i);
     if (!at) return [];
-    const box = named(call.name);
+    const box = boxNamed(call.name);
     Object.assign(box, { type: "button", tabIndex: -1, title: `${call.path.join(" › ")}: ${at[1] - at[0]} lines`, onclick: () => { pause(view); go(view, call.stops[0] ?? at[0]); } });
     box.dataset.call = i;
     box.style.gridArea = `${depth(i) + 1} / ${at[0] + 1} / auto / ${at[1] + 1}`;
@@ -19,7 +19,7 @@ export function way(view) {
   });
   d.stops.forEach((stop, n) => {
     if (!stop.skipped) return; // a block of another layer
-    const box = named(stop.skipped, " skipped");
+    const box = boxNamed(stop.skipped, " skipped");
     Object.assign(box, { type: "button", tabIndex: -1, title: `${stop.skipped}: not recorded`, onclick: () => { pause(view); go(view, n); } });
     box.style.gridArea = `${depth(stop.call) + 2} / ${n + 1}`;
     boxes.push(box);
@@ -40,7 +40,7 @@ export function way(view) {
 }
 
 // A call's box. Its whole name is read aloud and in its title, since the written one may be shorter.
-function named(name, kind = "") {
+function boxNamed(name, kind = "") {
   const box = el("button", `call${kind}`, name);
   box.setAttribute("aria-label", name);
   return box;
@@ -67,7 +67,7 @@ function number(skipped) {
   if (!skipped.length) return;
   skipped.forEach((box) => (box.textContent = numberOf(box)));
   const { width } = inOwnPixels(skipped[0].getBoundingClientRect(), zoomOf(skipped[0])), room = width + 1, needed = Math.max(...skipped.map((box) => box.scrollWidth)) - 1;
-  const every = [1, 2, 5, 10, 20].find((n) => n * room >= needed) ?? 50;
+  const every = roundStep(Math.max(1, needed / room));
   skipped.forEach((box) => (box.textContent = numberOf(box) % every ? "" : numberOf(box)));
 }
 
