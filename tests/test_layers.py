@@ -19,8 +19,9 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,11 @@ PACKAGES = {
 }
 STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "rope", "norm", "feedforward", "cache")}
 MAX_SERVER_LINES = 1010  # of all files of attnviz/server together
-CACHES = {"lru_cache", "cachetools", "cache_data", "cache_resource", "cached_by_model", "computed_once"}
+CACHES = {"lru_cache", "cachetools", "cache_data", "cache_resource", "computed_once"}
+MECHANISMS = {"mha", "gqa", "mqa", "mla"}
+MIXERS = {"Grouped", "Latent"}  # their classes
+# Where mechanisms are made, read from files or taught; hf_*.py read config.json too.
+COMPARING = {"mechanisms", "modules", "config", "checkpoints", "training", "mistakes", "practice"}
 MODULES = re.compile(r"attnviz[.]modules\b")
 # In brackets, or this file would violate its own rule.
 PATHS_OF_ONE_MACHINE = re.compile(r"[/]work/|[/]farm/|[/]root/|[/]tmp/|[.][.]/shared|[.][.]/[.]library")
@@ -163,8 +168,40 @@ def stored_or_computed_in_a_page(source: str, module: str) -> list[str]:
     return [f"{module} uses {name}" for name in sorted({*caches, *filter(MODULES.match, names)})]
 
 
+def compared_mechanisms(source: str) -> list[str]:
+    """A mechanism is asked what it has; its name or class is compared only where it is made or read from a file."""
+    wrong = []
+    for node in nodes(source):
+        match node:
+            case ast.Compare():
+                parts = [n for side in (node.left, *node.comparators) for n in ast.walk(side)]
+            case ast.MatchValue(value=value):
+                parts = [value]
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kind]):
+                parts = list(ast.walk(kind))
+            case _:
+                continue
+        if any(isinstance(n, ast.Constant) and n.value in MECHANISMS or getattr(n, "id", "") in MIXERS for n in parts):
+            wrong.append(f"line {getattr(node, 'lineno', 0)} compares a mechanism's name: ask config.mixer")
+    return wrong
+
+
 def paths_of_one_machine(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if PATHS_OF_ONE_MACHINE.search(line)]
+
+
+def first_circle(sources: Mapping[str, str]) -> list[str]:
+    """Return modules of which each imports the next, also inside a function, and the last the first; [] if none."""
+    wanted = {module: {*imported(source, module)} for module, source in sources.items()}
+    named = {
+        module: {name if name in sources else name.rpartition(".")[0] for name in wanted[module]} for module in sources
+    }
+    graph = {module: {name for name in names if name in sources and name != module} for module, names in named.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 SOURCES = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py")), *sorted((ROOT / "attnviz").rglob("*.py"))]
@@ -253,6 +290,34 @@ def test_a_cache_or_a_module_in_a_page_is_noticed() -> None:
 def test_the_workarounds_stay_small() -> None:
     files = [path for path in TRACKED if path.startswith("attnviz/server/")]
     assert 0 < sum(len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in files) <= MAX_SERVER_LINES
+
+
+def test_a_mechanism_is_asked_and_not_compared() -> None:
+    asking = [path for path in SOURCES if room_of(module_of(path)) not in COMPARING and "hf_" not in path.name]
+    found = {str(path.relative_to(ROOT)): compared_mechanisms(path.read_text()) for path in asking}
+    assert len(found) > 100 and {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+def test_a_compared_mechanism_is_noticed() -> None:
+    broken = [
+        'c.attention == "mla"', '"mha" != kind', 'kind in ("gqa", "mqa")', 'match kind:\n    case "mla": 1',
+        "isinstance(layer.mixer, Latent)", "isinstance(part, Dense | Grouped)", '(c and c.attention) == "mla"',
+    ]  # fmt: skip
+    assert [source for source in broken if len(compared_mechanisms(source)) != 1] == []
+    right = 'offer("mla")\nSettings(attention="gqa")\na == b\nc.mixer.absorbed\nisinstance(part, Experts)\nhue["mla"]'
+    assert compared_mechanisms(right) == []
+
+
+def test_no_modules_import_in_a_circle() -> None:
+    sources = {module_of(path): path.read_text() for path in SOURCES if path.name != "__init__.py"}
+    sources["attnviz.compute.view"] = ""  # computes what nobody chose with modules that take a view
+    assert first_circle(sources) == []
+
+
+def test_a_circle_is_noticed() -> None:
+    circle = {"attnviz.a": "def late():\n    from attnviz.b import f", "attnviz.b": "from attnviz import a"}
+    assert set(first_circle(circle)) == {"attnviz.a", "attnviz.b"}
+    assert first_circle({**circle, "attnviz.b": "import math"}) == []
 
 
 def test_no_path_of_one_machine() -> None:

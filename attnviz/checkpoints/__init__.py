@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from attnviz.checkpoints.opened import OpenError, open_model
+from attnviz.checkpoints.hub import open_model
+from attnviz.checkpoints.opened import OpenError
 from attnviz.config import SHIPPED, ConfigError, ModelConfig
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer, tokenizer

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.checkpoints import refusals
-from attnviz.checkpoints.opened import GENERATION, OpenError, open_config, weight_files
+from attnviz.checkpoints.opened import GENERATION, OpenError, open_config, open_folder, weight_files
 from attnviz.checkpoints.refusals import CONFIG, INDEX, ONE_FILE, TOKENIZER
 from attnviz.checks import ConfigError, is_hub_id
+from attnviz.modules import Transformer
+from attnviz.text import Tokenizer
 
 USED = (CONFIG, TOKENIZER)
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
@@ -37,6 +39,14 @@ class Remote:
     @property
     def nbytes(self) -> int:
         return sum(self.files.values())
+
+
+def open_model(path_or_hub_id: str | Path) -> tuple[Transformer, Tokenizer]:
+    """Open a model from a folder, or from a hub id, downloading it if it is not cached; in evaluation mode.
+
+    OpenError names a missing file, an unsupported field or a tensor of the wrong shape.
+    """
+    return open_folder(folder_of(path_or_hub_id))
 
 
 def folder_of(path_or_hub_id: str | Path) -> Path:

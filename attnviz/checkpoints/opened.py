@@ -43,17 +43,6 @@ class OpenError(ConfigError):
     """A model that cannot be opened. The message is one sentence for the user, with lines to run if these help."""
 
 
-def open_model(path_or_hub_id: str | Path) -> tuple[Transformer, Tokenizer]:
-    """Open a model from a folder, or from a hub id, downloading it if it is not cached; in evaluation mode.
-
-    OpenError names a missing file, an unsupported field or a tensor of the wrong shape.
-    """
-    from attnviz.checkpoints import hub
-
-    folder = hub.folder_of(path_or_hub_id)
-    return open_folder(folder)
-
-
 def open_folder(folder: Path) -> tuple[Transformer, Tokenizer]:
     """Open the model in this folder."""
     with _as_sentence(folder):

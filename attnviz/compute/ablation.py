@@ -38,7 +38,7 @@ def prediction_of(settings: Settings, ids: tuple[int, ...], off: Collection[tupl
     The model runs once for all queries: its last residual stream is cached, which is smaller than the logits.
     """
     model, ids, way = models.model_of(settings), ids[:MAX_ABLATED], settings.off_way if off else ""
-    key = models.weights_key(settings), models.config_of(settings), ids, way, frozenset(off)
+    key = models.run_of(settings), ids, way, frozenset(off)
 
     def run() -> np.ndarray:
         return final_stream(ablated(model, off, means_of(settings)), ids)
@@ -81,7 +81,7 @@ def effects_of(
     results.
     """
     config, ids, means = models.config_of(settings), ids[:MAX_ABLATED], means_of(settings)
-    key = models.weights_key(settings), config, ids
+    key = models.run_of(settings), ids
     L, H = config.n_layers, config.n_heads
     before, seconds = models.computed_once((*key, "before"), lambda: _timed_loss(settings, ids), _effects)
     known = Effects(float(before), np.full((L, H), np.nan), seconds * H * (L + 1) / 2 / N_THREADS)
@@ -121,7 +121,7 @@ def means_of(settings: Settings) -> np.ndarray | None:
     """Return the mean outputs that mean ablation uses, (L, H, D); None for zero ablation."""
     if settings.off_way == "zero":
         return None
-    key = "means", models.weights_key(settings), models.config_of(settings)
+    key = "means", models.run_of(settings)
     return models.computed_once(key, lambda: mean_outputs(models.model_of(settings), reference(settings)), _effects)
 
 

@@ -12,14 +12,15 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
+from typing import Any
 
 from cachetools import LRUCache, TLRUCache, cached
-from cachetools.keys import hashkey
 
 from attnviz import decode
 from attnviz.characters import Span, growing, readable
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.models import Run
 from attnviz.compute.view import View
 from attnviz.config import SHIPPED
 from attnviz.decode import comparisons, speculate
@@ -70,7 +71,7 @@ def room(view: View) -> int:
 
 def continued(view: View) -> tuple[Hashable, ...]:
     """Return what determines the tokens that the model generates, apart from those in the link."""
-    return models.weights_key(view.settings), view.config, view.ids, sampling_of(view.settings)
+    return view.run, view.ids, sampling_of(view.settings)
 
 
 def ends_of(view: View) -> frozenset[int]:
@@ -151,9 +152,9 @@ def _expires(_key: Hashable, found: tuple[Spread | Member, ...], now: float) -> 
     return math.inf if all(each.steady for each in found) else now + MOMENT
 
 
-def _measured(key: Callable[..., Hashable]) -> Callable:
+def _measured(measure: Callable) -> Any:
     """Decorate a measurement with a cache that all sessions share; an unsteady one is dropped after a moment."""
-    return cached(TLRUCache(128, _expires), key=key, lock=Lock())
+    return cached(TLRUCache(128, _expires), lock=Lock())(measure)
 
 
 def measure_again() -> None:
@@ -165,17 +166,17 @@ def measure_again() -> None:
 def step_seconds(view: View) -> tuple[Spread, ...]:
     """Time the last token of text and continuation with a cache and without."""
     view = causal(view)
-    return _step_seconds(view.settings, len(_at_least_two(view)))
+    return _step_seconds(view.run, len(_at_least_two(view)))
 
 
-@_measured(models.by_model)
-def _step_seconds(settings: Settings, n_tokens: int) -> tuple[Spread, ...]:
+@_measured
+def _step_seconds(run: Run, n_tokens: int) -> tuple[Spread, ...]:
     """Measure once per length: the time does not depend on which tokens they are."""
-    ids = [i % models.config_of(settings).vocab_size for i in range(n_tokens)]
-    return comparisons.step_seconds(models.model_of(settings), ids)
+    ids = [i % run.config.vocab_size for i in range(n_tokens)]
+    return comparisons.step_seconds(run.model, ids)
 
 
-@_measured(hashkey)
+@_measured
 def _peak_seconds() -> tuple[Spread, ...]:
     return peak_seconds()
 
@@ -186,12 +187,12 @@ def _peak_seconds() -> tuple[Spread, ...]:
 def compared(view: View) -> Compared:
     """Compute the last token of text and continuation with a cache and without. ConfigError with a window."""
     view = causal(view)
-    return _compared(view.settings, _at_least_two(view))
+    return _compared(view.run, _at_least_two(view))
 
 
-@models.cached_by_model(maxsize=32)
-def _compared(settings: Settings, ids: tuple[int, ...]) -> Compared:
-    return comparisons.with_and_without(models.model_of(settings), ids)
+@lru_cache(32)
+def _compared(run: Run, ids: tuple[int, ...]) -> Compared:
+    return comparisons.with_and_without(run.model, ids)
 
 
 def is_read_twice(view: View) -> bool:
@@ -210,7 +211,7 @@ def family(view: View) -> tuple[Member, ...]:
     return _family(_as_run(view.settings), view.ids[: models.MAX_TOKENS - AHEAD], sampling_of(view.settings))
 
 
-@_measured(hashkey)
+@_measured
 def _family(run: Settings, ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
     five = {name: models.model_of(replace(run, model=name)) for name in SHIPPED}
     return comparisons.side_by_side(five, ids, AHEAD, sampling)
@@ -235,31 +236,31 @@ def running_text(view: View) -> tuple[tuple[int, ...], bool]:
 def bounded(view: View) -> tuple[Bounded, ...]:
     """Run a text through one full cache and three of limited size. ValueError with a window or unsuitable RoPE."""
     view = causal(view)
-    return _bounded(view.settings, running_text(view)[0], view.settings.bound, view.settings.kept_first)
+    return _bounded(view.run, running_text(view)[0], view.settings.bound, view.settings.kept_first)
 
 
-@models.cached_by_model(maxsize=16)
-def _bounded(settings: Settings, ids: tuple[int, ...], limit: int, n_sinks: int) -> tuple[Bounded, ...]:
+@lru_cache(16)
+def _bounded(run: Run, ids: tuple[int, ...], limit: int, n_sinks: int) -> tuple[Bounded, ...]:
     on_read = queue.counted(comparisons.bounded_reads(len(ids), limit))
-    return comparisons.bounded(models.model_of(settings), ids, limit, n_sinks, on_read)
+    return comparisons.bounded(run.model, ids, limit, n_sinks, on_read)
 
 
 def quantised(view: View) -> tuple[Quantised, ...]:
     """Run the same text with keys and values cached in float32, int8 and int4."""
     view = causal(view)
-    return _quantised(view.settings, running_text(view)[0])
+    return _quantised(view.run, running_text(view)[0])
 
 
-@models.cached_by_model(maxsize=16)
-def _quantised(settings: Settings, ids: tuple[int, ...]) -> tuple[Quantised, ...]:
-    return comparisons.quantised(models.model_of(settings), ids, queue.counted(3 * (len(ids) - 1)))
+@lru_cache(16)
+def _quantised(run: Run, ids: tuple[int, ...]) -> tuple[Quantised, ...]:
+    return comparisons.quantised(run.model, ids, queue.counted(3 * (len(ids) - 1)))
 
 
 def shared(view: View) -> Shared:
     """Generate several continuations that share the text's cache blocks."""
     view = causal(view)
     s, ids = view.settings, _at_least_two(view)[-(view.max_tokens - N_SHARED) :]
-    return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), view.max_tokens)
+    return _shared(view.run, ids, s.n_texts, s.block_size, shared_sampling(s), view.max_tokens)
 
 
 def shared_sampling(s: Settings) -> decode.Sampling:
@@ -267,11 +268,11 @@ def shared_sampling(s: Settings) -> decode.Sampling:
     return decode.Sampling(max(s.temperature, 0.8), seed=s.draw_seed)
 
 
-@models.cached_by_model(maxsize=16)
+@lru_cache(16)
 def _shared(
-    settings: Settings, ids: tuple[int, ...], n_texts: int, block_size: int, sampling: decode.Sampling, reserved: int
+    run: Run, ids: tuple[int, ...], n_texts: int, block_size: int, sampling: decode.Sampling, reserved: int
 ) -> Shared:
-    return comparisons.shared(models.model_of(settings), ids, n_texts, N_SHARED, block_size, sampling, reserved)
+    return comparisons.shared(run.model, ids, n_texts, N_SHARED, block_size, sampling, reserved)
 
 
 def speculated(view: View) -> Speculated:
@@ -286,42 +287,42 @@ def speculation_seconds(view: View) -> tuple[Spread, ...]:
 
 def drafter_seconds(view: View) -> tuple[Spread, ...]:
     """Time a step of the drafter and one of the model, in turn; () for n-grams, which take none."""
-    s = causal(view).settings
-    return () if s.drafter == "n-grams" else _drafter_seconds(s, s.drafter, len(_at_least_two(view)))
+    view = causal(view)
+    drafter = _drafter_of(view.settings)
+    return () if drafter is None else _drafter_seconds(view.run, drafter, len(_at_least_two(view)))
 
 
-@_measured(models.by_model)
-def _drafter_seconds(settings: Settings, drafter: str, n_tokens: int) -> tuple[Spread, ...]:
-    pair = replace(_as_run(settings), model=drafter), settings
-    return comparisons.decode_step_seconds([models.model_of(each) for each in pair], range(n_tokens))
+@_measured
+def _drafter_seconds(run: Run, drafter: Run, n_tokens: int) -> tuple[Spread, ...]:
+    return comparisons.decode_step_seconds([drafter.model, run.model], range(n_tokens))
 
 
-def _speculation(view: View) -> tuple[Settings, tuple[int, ...], str, int, decode.Sampling]:
+def _speculation(view: View) -> tuple[Run, tuple[int, ...], Run | None, int, decode.Sampling]:
     """Return what speculative decoding depends on."""
-    s, ids = causal(view).settings, (*view.ids, *usable(view))[: view.max_tokens - N_SPECULATED]
-    return s, ids, s.drafter, s.proposed, sampling_of(s)
+    view, ids = causal(view), (*view.ids, *usable(view))[: view.max_tokens - N_SPECULATED]
+    s = view.settings
+    return view.run, ids, _drafter_of(s), s.proposed, sampling_of(s)
 
 
-@models.cached_by_model(maxsize=16)
-def _speculated(
-    settings: Settings, ids: tuple[int, ...], drafter: str, k: int, sampling: decode.Sampling
-) -> Speculated:
-    model = models.model_of(settings)
-    return comparisons.speculated(model, ids, N_SPECULATED, lambda: _drafter(settings, drafter), k, sampling)
+def _drafter_of(s: Settings) -> Run | None:
+    """Return the run of the checkpoint that drafts; None if the text's own n-grams do."""
+    return None if s.drafter == "n-grams" else models.run_of(replace(_as_run(s), model=s.drafter))
 
 
-@_measured(models.by_model)
+@lru_cache(16)
+def _speculated(run: Run, ids: tuple[int, ...], drafter: Run | None, k: int, sampling: decode.Sampling) -> Speculated:
+    return comparisons.speculated(run.model, ids, N_SPECULATED, lambda: _drafter(run, drafter), k, sampling)
+
+
+@_measured
 def _speculation_seconds(
-    settings: Settings, ids: tuple[int, ...], drafter: str, k: int, sampling: decode.Sampling
+    run: Run, ids: tuple[int, ...], drafter: Run | None, k: int, sampling: decode.Sampling
 ) -> tuple[Spread, ...]:
-    model = models.model_of(settings)
-    return comparisons.speculation_seconds(model, ids, N_SPECULATED, lambda: _drafter(settings, drafter), k, sampling)
+    return comparisons.speculation_seconds(run.model, ids, N_SPECULATED, lambda: _drafter(run, drafter), k, sampling)
 
 
-def _drafter(settings: Settings, drafter: str) -> decode.ModelDrafter | decode.NGramDrafter:
-    if drafter == "n-grams":
-        return decode.NGramDrafter(models.config_of(settings).vocab_size)
-    return decode.ModelDrafter(models.model_of(replace(_as_run(settings), model=drafter)))
+def _drafter(run: Run, drafter: Run | None) -> decode.ModelDrafter | decode.NGramDrafter:
+    return decode.NGramDrafter(run.config.vocab_size) if drafter is None else decode.ModelDrafter(drafter.model)
 
 
 def roofline(view: View) -> Roofline:

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from attnviz.analysis.roles import keys_of
 from attnviz.analysis.search import Found, bracket_pairs, strongest_by_role, strongest_pair
-from attnviz.compute import models
 from attnviz.compute.heads import words_in
+from attnviz.compute.models import Run
 from attnviz.compute.view import View
 from attnviz.figures.head_captions import shown_by_pair, shown_by_role, shown_by_selected
 from attnviz.session.examples import BRACKETS, LOOK_FOR, NAMES, PRONOUN, example_of
-from attnviz.session.settings import Settings
+from attnviz.text import Tokenizer
 from attnviz.trace import Trace
 
 
 def found_in(view: View) -> Found | None:
     """Find the head, query and key to select; None if the text is no example or the mask excludes all its pairs."""
-    if example_of(view.settings.text) is None:
-        return None
-    return _found(view.settings, view.ids, view.n_padding)
+    example = example_of(view.settings.text)
+    return None if example is None else _found(view.run, view.ids, view.n_padding, LOOK_FOR[example])
 
 
-@models.cached_by_model(64)
-def _found(settings: Settings, ids: tuple[int, ...], n_padding: int) -> Found | None:
-    trace, look_for = models.trace_of(settings, ids, n_padding), LOOK_FOR[str(example_of(settings.text))]
+@lru_cache(64)
+def _found(run: Run, ids: tuple[int, ...], n_padding: int, look_for: str) -> Found | None:
+    trace = run.trace(ids, n_padding)
     if look_for in (PRONOUN, BRACKETS):
-        return strongest_pair(trace.weights, trace.allowed, _pairs(trace, look_for, settings.model))
-    return strongest_by_role(trace.weights, trace.allowed, trace.tokens, words_in(settings, ids), look_for)
+        return strongest_pair(trace.weights, trace.allowed, _pairs(trace, look_for, run.tokenizer))
+    return strongest_by_role(trace.weights, trace.allowed, trace.tokens, words_in(run, ids), look_for)
 
 
-def _pairs(trace: Trace, look_for: str, model: str) -> list[tuple[int, int]]:
+def _pairs(trace: Trace, look_for: str, tokenizer: Tokenizer) -> list[tuple[int, int]]:
     """Return pairs (query, key): each closing bracket with its opening one, or the first "she" with earlier names."""
-    labels = models.tokenizer_of(model).labels(trace.tokens.tolist())
+    labels = tokenizer.labels(trace.tokens.tolist())
     if look_for == BRACKETS:
         return bracket_pairs(labels)
     she = labels.index("·she")
@@ -50,7 +50,7 @@ def sentence(view: View, found: Found) -> str:
         }
         return shown_by_pair(found, view.labels, what[look_for], n_heads)
     selected = view.layer_and_head
-    own = _found_in_head(view.settings, view.ids, view.n_padding, selected, look_for)
+    own = _found_in_head(view.run, view.ids, view.n_padding, selected, look_for)
     if own and own.share.stands_out and selected != (found.layer, found.head):
         return shown_by_selected(_at_selection(view, own, look_for), found, view.labels, look_for)
     return shown_by_role(found, view.labels, look_for, n_heads)
@@ -65,11 +65,11 @@ def _at_selection(view: View, found: Found, role: str) -> Found:
     return replace(found, query=cell[0], key=cell[1], weight=float(trace.weights[found.layer, found.head][cell]))
 
 
-@models.cached_by_model(64)
+@lru_cache(64)
 def _found_in_head(
-    settings: Settings, ids: tuple[int, ...], n_padding: int, selected: tuple[int, int], role: str
+    run: Run, ids: tuple[int, ...], n_padding: int, selected: tuple[int, int], role: str
 ) -> Found | None:
-    trace, (layer, head) = models.trace_of(settings, ids, n_padding), selected
+    trace, (layer, head) = run.trace(ids, n_padding), selected
     one = trace.weights[layer, head][None, None]  # (1, 1, T, T)
-    found = strongest_by_role(one, trace.allowed[layer][None], trace.tokens, words_in(settings, ids), role)
+    found = strongest_by_role(one, trace.allowed[layer][None], trace.tokens, words_in(run, ids), role)
     return found and replace(found, layer=layer, head=head)

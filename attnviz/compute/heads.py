@@ -23,6 +23,7 @@ from attnviz.analysis.words import Words, words_of
 from attnviz.checkpoints import OpenError
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.models import Run
 from attnviz.compute.view import View
 from attnviz.figures import role_captions
 from attnviz.figures.numbers import rounded
@@ -59,13 +60,12 @@ def scores_of(settings: Settings) -> analysis.Scores:
     """Score each role for each head on repeated random tokens, independent of the page's text."""
     if settings.window >= 2 * PERIOD:
         settings = replace(settings, window=0)  # a window as wide as the probes masks nothing
-    return _scores(settings)
+    return _scores(models.run_of(settings))
 
 
-@models.cached_by_model(512)
-def _scores(settings: Settings) -> analysis.Scores:
-    config, model = models.config_of(settings), models.model_of(settings)
-    probes = analysis.probes(config.vocab_size, PERIOD, N_PROBES)
+@lru_cache(512)
+def _scores(run: Run) -> analysis.Scores:
+    model, probes = run.model, analysis.probes(run.config.vocab_size, PERIOD, N_PROBES)
     return analysis.score_probes(weights_of(model, probes), allowed_of(model, 2 * PERIOD), probes)
 
 
@@ -111,10 +111,10 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
     on_layer: callback for each layer that is not cached; with it, the pass stops early when the session requests a
     rerun, and the next call resumes from there. stopped: return what is cached and compute nothing.
     """
-    found, trace = _on_text(view.settings, view.ids, view.n_padding), view.trace
+    found, trace = _on_text(view.run, view.ids, view.n_padding), view.trace
     if stopped:
         return found
-    words = words_in(view.settings, view.ids)
+    words = words_in(view.run, view.ids)
     with found.lock, suppress(queue.Interrupted):
         for layer in range(len(found.labels), view.config.n_layers):
             if on_layer and queue.rerun_requested():
@@ -145,17 +145,17 @@ def is_layerwise(view: View) -> bool:
 def draws_layerwise(view: View) -> bool:
     """Check whether the grid is drawn layer by layer: a large model with layers that are not cached yet."""
     layerwise = isinstance(view.trace, LayerwiseTrace)
-    return layerwise and len(_on_text(view.settings, view.ids, view.n_padding).labels) < view.config.n_layers
+    return layerwise and len(_on_text(view.run, view.ids, view.n_padding).labels) < view.config.n_layers
 
 
-@models.cached_by_model(64)
-def words_in(settings: Settings, ids: tuple[int, ...]) -> Words:
+@lru_cache(64)
+def words_in(run: Run, ids: tuple[int, ...]) -> Words:
     """Return the words of these tokens."""
-    return words_of(models.tokenizer_of(settings.model).spans(ids))
+    return words_of(run.tokenizer.spans(ids))
 
 
-@models.cached_by_model(64)
-def _on_text(settings: Settings, ids: tuple[int, ...], n_padding: int) -> OnText:
+@lru_cache(64)
+def _on_text(run: Run, ids: tuple[int, ...], n_padding: int) -> OnText:
     return OnText()
 
 
@@ -271,15 +271,17 @@ def next_tokens_of(view: View) -> list[list[tuple[str, float, str]]]:
 
     The description, of a token that completes no character, is that of `Vocabulary.described`.
     """
-    return _next_tokens(view.settings, view.ids, view.n_padding)
+    return _next_tokens(view.run, view.ids, view.n_padding, vocabulary(view.settings))
 
 
-@models.cached_by_model(32)
-def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float, str]]]:
-    tokens, odds = likeliest(models.trace_of(settings, ids, n_padding).logits, MAX_NEXT)
+@lru_cache(32)
+def _next_tokens(
+    run: Run, ids: tuple[int, ...], n_padding: int, vocabulary: Vocabulary
+) -> list[list[tuple[str, float, str]]]:
+    tokens, odds = likeliest(run.trace(ids, n_padding).logits, MAX_NEXT)
     rows = []
     for end, row in enumerate(zip(tokens.tolist(), rounded(odds).tolist(), strict=True), 1):
-        labels = vocabulary(settings).after(ids[:end])
+        labels = vocabulary.after(ids[:end])
         rows.append([(labels[i], p, labels.described(i)) for i, p in zip(*row, strict=True)])
     return rows
 
@@ -293,7 +295,7 @@ def writes_of(view: View) -> Writes:
 
 def _run(view: View) -> tuple[Hashable, ...]:
     """Return the cache key of the model's run on the text."""
-    return models.weights_key(view.settings), view.config, view.ids, view.n_padding
+    return view.run, view.ids, view.n_padding
 
 
 def _writes(settings: Settings, ids: tuple[int, ...], n_padding: int, layer: int, head: int) -> Writes:
@@ -339,12 +341,12 @@ def statistics_of(view: View) -> HeadStatistics | None:
     """Return the statistics of all heads on the text; None if no query may attend to more than one key."""
     if not (view.trace.allowed.sum(-1) > 1).any():
         return None
-    return _statistics(view.settings, view.ids, view.n_padding)
+    return _statistics(view.run, view.ids, view.n_padding)
 
 
-@models.cached_by_model(64)
-def _statistics(settings: Settings, ids: tuple[int, ...], n_padding: int) -> HeadStatistics:
-    trace = models.trace_of(settings, ids, n_padding)
+@lru_cache(64)
+def _statistics(run: Run, ids: tuple[int, ...], n_padding: int) -> HeadStatistics:
+    trace = run.trace(ids, n_padding)
     return statistics(trace.weights, trace.allowed)
 
 
@@ -393,5 +395,6 @@ def second_text_of(view: View) -> tuple[tuple[int, ...], list[str]]:
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:
     """Compute cross-attention weights (L, H, T, S) of the text's queries on another text's keys."""
-    key = "crossed", models.weights_key(settings), models.config_of(settings), ids, context
-    return models.computed_once(key, lambda: cross_weights(models.model_of(settings), ids, context))
+    run = models.run_of(settings)
+    key = "crossed", run, ids, context
+    return models.computed_once(key, lambda: cross_weights(run.model, ids, context))

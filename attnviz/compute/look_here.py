@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from attnviz.analysis import standing_out
 from attnviz.analysis.search import Found
 from attnviz.analysis.words import Words
-from attnviz.compute import examples, heads, models
+from attnviz.compute import examples, heads
+from attnviz.compute.models import Run
 from attnviz.compute.view import View
 from attnviz.figures.head_captions import HOW_IT_IS_FOUND, none_stands_out, on_merged_map, shown_by_position
 from attnviz.layerwise import LayerwiseTrace
-from attnviz.session.settings import Settings
 
 
 def found_in(view: View) -> Found | None:
@@ -25,21 +27,21 @@ def _standing_out(view: View) -> Found | None:
     if view.settings.model == "own":
         return None
     if not isinstance(view.trace, LayerwiseTrace):
-        return _found(view.settings, view.ids, view.n_padding)
+        return _found(view.run, view.ids, view.n_padding)
     begun = 0 < len(heads.on_text(view, stopped=True).labels)
     return standing_out.strongest(heads.on_text(view, stopped=begun).strongest, words_of(view))
 
 
-@models.cached_by_model(64)
-def _found(settings: Settings, ids: tuple[int, ...], n_padding: int) -> Found | None:
-    trace, words = models.trace_of(settings, ids, n_padding), heads.words_in(settings, ids)
+@lru_cache(64)
+def _found(run: Run, ids: tuple[int, ...], n_padding: int) -> Found | None:
+    trace, words = run.trace(ids, n_padding), heads.words_in(run, ids)
     layers = enumerate(zip(trace.weights, trace.allowed, strict=True))
     return standing_out.strongest((standing_out.strongest_of_layer(i, *maps, words) for i, maps in layers), words)
 
 
 def words_of(view: View) -> Words:
     """Return the words of the text."""
-    return heads.words_in(view.settings, view.ids)
+    return heads.words_in(view.run, view.ids)
 
 
 def sentence(view: View, found: Found | None) -> str:

@@ -78,7 +78,7 @@ class Outcome:
 def outcome_of(view: View) -> Outcome:
     """Run the correct and the mistaken version on the first MAX_TOKENS tokens."""
     s, ids = view.settings, view.ids[: view.first(MAX_TOKENS)]
-    key = "mistake", s.mistake, models.weights_key(s), models.config_of(s), ids
+    key = "mistake", s.mistake, models.run_of(s), ids
 
     def run() -> Outcome:
         try:

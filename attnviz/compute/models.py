@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -247,27 +247,55 @@ def weights_key(settings: Settings) -> tuple[str, Hashable, int]:
     return "own", settings.own_weights(), settings.seed
 
 
-def by_model(settings: Settings, *rest: Hashable) -> Hashable:
-    """Return a cache key of f(settings, …): weights, configuration and the other arguments."""
-    return hashkey(weights_key(settings), config_of(settings), *rest)
+@dataclass(frozen=True)
+class Run:
+    """A model as it runs: all that its numbers depend on besides the tokens, so the key of caches."""
+
+    weights: tuple[str, Hashable, int]
+    config: ModelConfig
+    problem: str = field(default="", compare=False)  # why it cannot be built
+
+    @property
+    def model(self) -> Transformer:
+        """The live model; its weights are shared by all sessions. ConfigError if it is too large."""
+        name, version, seed = self.weights
+        if self.problem:
+            raise ConfigError(self.problem)
+        if isinstance(version, ModelConfig):
+            loaded = _own.get(self.weights, lambda: _loaded(Transformer.random(version, seed), name))
+        elif name in MODELS:
+            loaded = _shipped.get(self.weights, lambda: _loaded(load_checkpoint(name)[0], name))
+        else:
+            loaded = _opened.get(self.weights, lambda: _load_opened(name, version))
+        return loaded.run_as(self.config)
+
+    @property
+    def trained(self) -> bool:
+        """True unless the weights are random."""
+        return not isinstance(self.weights[1], ModelConfig)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Its tokenizer."""
+        return tokenizer_of(self.weights[0])
+
+    def trace(self, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
+        """Return the trace of these tokens, the first n_padding of them padding."""
+        key = "trace", self, ids, n_padding
+        if is_layerwise(self.config, len(ids)):
+            return computed_once(key, lambda: LayerwiseTrace(lambda: self.model, ids, n_padding))
+        return computed_once(key, lambda: trace(self.model, ids, n_padding))
 
 
-def cached_by_model(maxsize: int) -> Callable:
-    """Decorate f(settings, …) with an LRU cache."""
-    return cached(LRUCache(maxsize), key=by_model, lock=Lock())
+@_cached_by_files(128, lambda settings: settings.model)
+def run_of(settings: Settings) -> Run:
+    """Return the run of the model that these settings name, with their mask and position."""
+    return Run(weights_key(settings), config_of(settings), _memory_problem(settings) if settings.model == "own" else "")
 
 
 def model_of(settings: Settings) -> Transformer:
-    """Return the model; its weights are shared by all sessions. ConfigError if it is too large."""
-    key = weights_key(settings)
-    if settings.opened:
-        return _opened.get(key, lambda: _load_opened(settings.model, key[1])).run_as(config_of(settings))
-    if settings.model != "own":
-        shipped = _shipped.get(key, lambda: _loaded(load_checkpoint(settings.model)[0], settings.model))
-        return shipped.run_as(config_of(settings))
-    _check_memory(settings)
-    own = _own.get(key, lambda: _loaded(Transformer.random(settings.own_weights(), settings.seed), "own"))
-    return own.run_as(config_of(settings))
+    """Return the live model. ConfigError if it is too large."""
+    return run_of(settings).model
 
 
 def weight_bytes(config: ModelConfig) -> int:
@@ -275,14 +303,14 @@ def weight_bytes(config: ModelConfig) -> int:
     return 4 * count_parameters(config).total
 
 
-def _check_memory(settings: Settings) -> None:
-    """Raise ConfigError if this untrained model, or one that pages compare it with, would be too large."""
+def _memory_problem(settings: Settings) -> str:
+    """Return why this untrained model, or one that pages compare it with, would be too large; "" if none is."""
     family = _family(settings)
     largest = _largest(family)
     if _fits(largest):
-        return
+        return ""
     compared = "" if largest == family[0] else f"as {attention_name(largest)}, which it is compared with, "
-    raise ConfigError(
+    return (
         f"This model is too large: {compared}its weights would take {weight_bytes(largest) / 1e6:,.0f} MB, and at most "
         f"{MAX_WEIGHT_BYTES / 1e6:.0f} MB are allowed. {_smaller(settings)}"
     )
@@ -290,8 +318,7 @@ def _check_memory(settings: Settings) -> None:
 
 def _family(settings: Settings) -> tuple[ModelConfig, ...]:
     """Return an untrained model, also as MHA and as MLA."""
-    mha = replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
-    return tuple(each.own_weights() for each in (settings, mha, replace(settings, attention="mla")))
+    return tuple(each.own_weights() for each in (settings, settings.multi_head(), settings.with_latent()))
 
 
 @lru_cache(maxsize=64)
@@ -336,10 +363,7 @@ def max_tokens(config: ModelConfig) -> int:
 
 def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
     """Return the trace of these tokens under these settings, the first n_padding of them padding."""
-    key = "trace", weights_key(settings), config_of(settings), ids, n_padding
-    if is_layerwise(config_of(settings), len(ids)):
-        return computed_once(key, lambda: LayerwiseTrace(lambda: model_of(settings), ids, n_padding))
-    return computed_once(key, lambda: trace(model_of(settings), ids, n_padding))
+    return run_of(settings).trace(ids, n_padding)
 
 
 def is_layerwise(config: ModelConfig, n_tokens: int) -> bool:

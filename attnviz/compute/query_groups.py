@@ -15,6 +15,7 @@ from attnviz.analysis import groups as analysis
 from attnviz.checkpoints import FOLDER, list_checkpoints
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.models import Run
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.cached import cached_in_layer
@@ -44,8 +45,7 @@ def variants(settings: Settings) -> list[Settings]:
     if settings.opened:
         return [settings]
     if settings.model == "own":
-        shared = [replace(settings, attention="gqa", n_kv_heads=k) for k in divisors(settings.n_heads)]
-        return [*shared, replace(settings, attention="mla")]
+        return list(settings.variants())
     family = [replace(settings, model=name) for name in list_checkpoints()]
     return [variant for variant in family if not models.problem_of(variant)]
 
@@ -59,7 +59,7 @@ def base_of(settings: Settings) -> Settings:
         return settings
     if settings.model != "own":
         return replace(settings, model="mha")
-    return replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
+    return settings.multi_head()
 
 
 def compared(settings: Settings) -> list[ModelConfig]:
@@ -90,7 +90,7 @@ def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, np.ndarray
     """Return one checkpoint's entry. known: losses on these tokens by number of KV heads; not used for MLA."""
     config = models.config_of(variant)
     shares = config.mixer.shares_kv_heads
-    losses = known[config.n_kv_heads] if shares else _losses_of(variant, ids)
+    losses = known[config.n_kv_heads] if shares else _losses_of(models.run_of(variant), ids)
     held_out = _scores().get(variant.model, {}).get("bits_per_character")
     return Member(attention_name(config), config.attention, cached_bytes(config, 1), held_out, losses)
 
@@ -111,9 +111,9 @@ def predicted_characters(settings: Settings, ids: tuple[int, ...]) -> float:
     return sum(models.tokenizer_of(settings.model).characters(list(ids[:MAX_COMPARED]))[1:])
 
 
-@models.cached_by_model(256)
-def _losses_of(settings: Settings, ids: tuple[int, ...]) -> np.ndarray:
-    return _losses(models.model_of(settings), ids)
+@lru_cache(256)
+def _losses_of(run: Run, ids: tuple[int, ...]) -> np.ndarray:
+    return _losses(run.model, ids)
 
 
 def _losses(model: Transformer, ids: tuple[int, ...]) -> np.ndarray:
@@ -126,12 +126,12 @@ def _losses(model: Transformer, ids: tuple[int, ...]) -> np.ndarray:
 
 def equalities_of(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
     """Run the numerical checks in float32 and in float64, on the first MAX_CHECKED tokens."""
-    return _equalities(settings, ids[:MAX_CHECKED], layer)
+    return _equalities(models.run_of(settings), ids[:MAX_CHECKED], layer)
 
 
-@models.cached_by_model(64)
-def _equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
-    return equalities_in_both(models.model_of(settings), ids, layer)
+@lru_cache(64)
+def _equalities(run: Run, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
+    return equalities_in_both(run.model, ids, layer)
 
 
 def merged_kv_heads(settings: Settings) -> int:
@@ -162,7 +162,7 @@ def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> t
     beside = replace(settings, model="mla")
     if has_shipped_latent(settings):
         return models.config_of(beside), equalities_of(beside, ids, layer)
-    config = models.config_of(replace(settings, attention="mla"))
+    config = models.config_of(settings.with_latent())
     return config, _random_equalities(config, settings.seed, ids[:MAX_CHECKED], layer)
 
 
@@ -190,14 +190,14 @@ class Tiling:
 
 def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
     """Compare the model with its version with tiled KV heads, on the first MAX_COMPARED tokens."""
-    return _tiling(settings, ids[:MAX_COMPARED], layer)
+    return _tiling(models.run_of(settings), ids[:MAX_COMPARED], layer)
 
 
-@models.cached_by_model(64)
-def _tiling(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
-    model = models.model_of(settings)
+@lru_cache(64)
+def _tiling(run: Run, ids: tuple[int, ...], layer: int) -> Tiling:
+    model = run.model
     difference = tiling(model, ids, layer)
-    if settings.model == "own":
+    if not run.trained:
         return Tiling(difference, np.empty(0), np.empty(0))
     return Tiling(difference, _losses(model, ids), _losses(copy_kv_heads(model, "tiled"), ids))
 
@@ -224,7 +224,7 @@ def can_convert(settings: Settings) -> bool:
 def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dict[int, np.ndarray]]:
     """Return losses (T - 1,) in nats on the first MAX_COMPARED tokens: conversion method -> {number of KV heads: …}."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
-    key = "losses", models.weights_key(base), models.config_of(base), ids
+    key = "losses", models.run_of(base), ids
     found = models.computed_once(key, lambda: _losses_by_way(base, ids), _conversions)
     losses: dict[str, dict[int, np.ndarray]] = {}
     for way, n_kv_heads in sorted(found, key=itemgetter(1)):  # lines are drawn in this order
@@ -250,7 +250,7 @@ def drifts_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> dict
     On the first MAX_COMPARED tokens.
     """
     base, ids = base_of(settings), ids[:MAX_COMPARED]
-    key = "drifts", models.weights_key(base), models.config_of(base), ids, n_kv_heads
+    key = "drifts", models.run_of(base), ids, n_kv_heads
     return models.computed_once(key, lambda: _drifts(base, ids, n_kv_heads), _conversions)
 
 
@@ -312,12 +312,12 @@ class Grouping:
 
 def grouping_of(settings: Settings, ids: tuple[int, ...], layer: int, part: str, n_groups: int) -> Grouping:
     """Compare a layer's keys or values in MHA, and group them. part: "keys" or "values"."""
-    return _grouping(base_of(settings), ids, layer, part, n_groups)
+    return _grouping(models.run_of(base_of(settings)), ids, layer, part, n_groups)
 
 
-@models.cached_by_model(64)
-def _grouping(base: Settings, ids: tuple[int, ...], layer: int, part: str, n_groups: int) -> Grouping:
-    inner = grams(models.trace_of(base, ids), layer)[part]
+@lru_cache(64)
+def _grouping(run: Run, ids: tuple[int, ...], layer: int, part: str, n_groups: int) -> Grouping:
+    inner = grams(run.trace(ids), layer)[part]
     neighbours, best = analysis.neighbours(len(inner), n_groups), analysis.best_grouping(inner, n_groups)
     lost = analysis.lost_share(inner, neighbours), analysis.lost_share(inner, best)
     return Grouping(analysis.cosines(inner), neighbours, best, lost, float(inner.trace()))
@@ -340,7 +340,7 @@ class Maps:
 def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
     """Return one layer's maps in MHA and in the converted and trained models, on the first MAX_MAPPED tokens."""
     base, ids = base_of(settings), ids[:MAX_MAPPED]
-    key = "maps", models.weights_key(base), models.config_of(base), ids, n_kv_heads, layer
+    key = "maps", models.run_of(base), ids, n_kv_heads, layer
     return models.computed_once(key, lambda: _maps(base, ids, n_kv_heads, layer), _conversions)
 
 

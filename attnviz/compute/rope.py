@@ -186,7 +186,7 @@ def weights_of(view: View, variant: str, layer: int, head: int, fraction: float 
     """
     if variant == "on" and view.settings.rope:
         return view.trace.weights[layer, head]
-    key = "otherwise", models.weights_key(view.settings), view.config, view.ids, variant, fraction, layer, head
+    key = "otherwise", view.run, view.ids, variant, fraction, layer, head
     return models.computed_once(key, lambda: _weights(view, variant, layer, head, fraction))
 
 
@@ -306,7 +306,7 @@ def scaled_frequencies(view: View, methods: dict[str, RopeScaling | None], n_tok
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
     """Compute the loss under each method, in nats per token: (T - 1,) each."""
-    text = models.weights_key(view.settings), replace(view.config, position="rope"), ids
+    text = replace(view.run, config=replace(view.config, position="rope")), ids
     return {
         name: models.computed_once((*text, scaling), partial(_loss, view, ids, scaling), _curves)
         for name, scaling in methods.items()
@@ -314,5 +314,5 @@ def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | No
 
 
 def _loss(view: View, ids: tuple[int, ...], scaling: RopeScaling | None) -> np.ndarray:
-    model = models.model_of(view.settings).with_config(replace(view.config, position="rope"))
+    model = view.model.with_config(replace(view.config, position="rope"))
     return rope_equalities.loss_by_position(rope_equalities.with_scaling(model, scaling), np.array(ids))

@@ -49,7 +49,7 @@ def run_of(view: View) -> Run:
     s, ids, layer = view.settings, view.ids[:MAX_RECORDED], view.layer_and_head[0]
     mistake = mistake_of(view)
     absorbed = s.absorbed and view.config.mixer.absorbed and not mistake
-    key = "steps", models.weights_key(s), models.config_of(s), ids, layer, absorbed, mistake and mistake.id
+    key = "steps", models.run_of(s), ids, layer, absorbed, mistake and mistake.id
 
     def run() -> Recorded:
         model = models.model_of(s)
@@ -77,7 +77,7 @@ def decode_step_of(view: View) -> DecodeStep:
     view = decoding.causal(view)
     s, ids, sampling = view.settings, decoding.text_so_far(view), decoding.sampling_of(view.settings)
     (layer, head), model = view.layer_and_head, view.model
-    key = "decode step", models.weights_key(s), view.config, ids, layer, sampling
+    key = "decode step", view.run, ids, layer, sampling
 
     def run() -> Recorded:
         cache = model.new_cache()
@@ -144,25 +144,25 @@ def _changed_stops(view: View, walk: Walk) -> list[int]:
 def residual_of(view: View) -> Residual:
     """Return what each part writes to the residual stream, on the first MAX_RECORDED tokens."""
     s, ids = view.settings, view.ids[:MAX_RECORDED]
-    key = "residual", models.weights_key(s), models.config_of(s), ids
+    key = "residual", models.run_of(s), ids
     return models.computed_once(key, lambda: experiments.residual(models.model_of(s), ids))
 
 
 def lens_of(view: View) -> Lens:
     """Return the most probable next token after the embedding and after each layer (logit lens)."""
     s, ids = view.settings, view.ids[:MAX_RECORDED]
-    key, written = ("lens", models.weights_key(s), models.config_of(s), ids), residual_of(view)
+    key, written = ("lens", models.run_of(s), ids), residual_of(view)
     return models.computed_once(key, lambda: experiments.lens(models.model_of(s), written))
 
 
 def odds_of(view: View, row: int, position: int) -> np.ndarray:
     """Return next-token probabilities (V,) at a position, read after the embedding (row 0) or layer row - 1."""
-    return experiments.lens_odds(models.model_of(view.settings), residual_of(view), row, position)
+    return experiments.lens_odds(view.model, residual_of(view), row, position)
 
 
 def logit_of(view: View, position: int, token: int) -> float:
     """Return the model's own logit before a soft cap, minus the mean over the vocabulary, on MAX_RECORDED tokens."""
-    model, written = models.model_of(view.settings), residual_of(view)
+    model, written = view.model, residual_of(view)
     x = model.norm(written.after[-1, position]).detach().numpy()  # (C,)
     _, _, unembedding, _ = readout(model)
     mean = float(unembedding.mean(0, dtype=np.float64) @ x)
@@ -172,7 +172,7 @@ def logit_of(view: View, position: int, token: int) -> float:
 def attribution_of(view: View, position: int, token: int) -> np.ndarray:
     """Return what each part adds to the token's logit minus the mean over the vocabulary: (1 + 2 L,), or with a bias
     of the last norm (2 + 2 L,). Softmax ignores the mean, and the Heads page subtracts it too."""
-    model, written = models.model_of(view.settings), residual_of(view)
+    model, written = view.model, residual_of(view)
     parts = written.parts[:, position].numpy()  # (1 + 2 L, C)
     gain, eps, unembedding, centred = readout(model)
     means = values.mean_logit_effects(parts, parts.sum(0), gain, eps, unembedding, centred)

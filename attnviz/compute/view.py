@@ -19,7 +19,7 @@ from attnviz.session.shared import NOT_CHOSEN
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
     from attnviz.analysis.search import Found
-    from attnviz.compute.models import Read
+    from attnviz.compute.models import Read, Run
     from attnviz.modules import Transformer
     from attnviz.text import Tokenizer
     from attnviz.trace import Trace
@@ -47,10 +47,15 @@ class View:
         """The configuration that runs."""
         return _models().config_of(self.settings)
 
+    @cached_property
+    def run(self) -> Run:
+        """The model as it runs: what, with the tokens, all numbers depend on."""
+        return _models().run_of(self.settings)
+
     @property
     def model(self) -> Transformer:
         """The live model; its weights are shared by all sessions and never modified."""
-        return _models().model_of(self.settings)
+        return self.run.model
 
     @cached_property
     def ids(self) -> tuple[int, ...]:
@@ -93,7 +98,7 @@ class View:
     @property
     def trace(self) -> Trace:
         """The trace of the model on the text."""
-        return _models().trace_of(self.settings, self.ids, self.n_padding)
+        return self.run.trace(self.ids, self.n_padding)
 
     @cached_property
     def max_tokens(self) -> int:

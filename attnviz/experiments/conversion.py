@@ -49,7 +49,7 @@ def reorder_heads(model: Transformer, orders: Sequence[Sequence[int]]) -> Transf
     orders: one permutation of the H heads per layer; head orders[layer][i] moves to position i.
     """
     c = model.config
-    if c.attention != "mha":
+    if not c.mixer.shares_kv_heads or c.n_kv_heads != c.n_heads:
         raise ConfigError(f"only the heads of MHA can be reordered, not those of {c.attention!r}")
     if len(orders) != c.n_layers or any(sorted(order) != list(range(c.n_heads)) for order in orders):
         raise ConfigError(f"orders must hold {c.n_layers} permutations of 0 to {c.n_heads - 1}, not {orders!r}")

@@ -212,9 +212,9 @@ def quality(members: Sequence[Member], selected: str, n_characters: int) -> Draw
 def this_text(members: Sequence[Member], selected: str, n_characters: float, text: str) -> Drawing:
     """Draw the checkpoints on one text: bits per character minus MHA's, with the standard error of the difference.
 
-    n_characters: characters of the predicted tokens. text: name of the text that they belong to.
+    members: MHA first. n_characters: characters of the predicted tokens. text: name of the text that they belong to.
     """
-    mha = next(m for m in members if m.kind == "mha")
+    mha = members[0]
     to_bits = len(mha.losses) / math.log(2) / n_characters  # from nats per token to bits per character
     found = [_in_bits(paired_difference(m.losses, mha.losses), to_bits) for m in members]
     bits = [bits_per_character(m.losses, n_characters) for m in members]

@@ -21,9 +21,12 @@ from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
 from attnviz.mechanisms.sparse import IndexedLatent
 
+OWN: dict[str, type[Mixer]] = {"gqa": Grouped, "mla": Latent}  # of a model of one's own: name in links -> mixer
+
 __all__ = [
     "GATED",
     "LETTERS",
+    "OWN",
     "QK_NORMS",
     "Again",
     "ChannelMix",

@@ -41,6 +41,13 @@ class Grouped(Windowed):
     by_layer: ClassVar[bool] = True
     rotated_tensor: ClassVar[int] = 0  # k, v
     rotary_start: ClassVar[int] = 0
+    source: ClassVar[str] = "attention.py"
+    family: ClassVar[str] = "MHA, GQA or MQA"
+    chosen: ClassVar[tuple[str, ...]] = ("n_kv_heads", "qkv_bias")
+
+    @classmethod
+    def variants(cls, n_heads: int) -> tuple[dict[str, int], ...]:
+        return tuple({"n_kv_heads": k} for k in range(1, n_heads + 1) if n_heads % k == 0)
 
     @property
     def kind(self) -> str:

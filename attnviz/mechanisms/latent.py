@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attnviz.equations import Expression
 from attnviz.mechanisms.letters import letter
@@ -43,8 +43,15 @@ class Latent(Windowed):
         "cross-attention": "Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA in the sidebar.",
         "partial rotation": "MLA rotates a part of each head that is fixed by its weights.",
     }
+    source: ClassVar[str] = "latent.py"
+    family: ClassVar[str] = "MLA"
+    chosen: ClassVar[tuple[str, ...]] = ("kv_lora_rank", "qk_rope_head_dim")
     kind: ClassVar[str] = "mla"
     name: ClassVar[str] = "MLA"
+
+    @classmethod
+    def config_fields(cls, head_dim: int, **chosen: Any) -> dict[str, Any]:
+        return {"attention": cls.kind, "qk_nope_head_dim": head_dim, "v_head_dim": head_dim, **chosen}
 
     @property
     def head_dim(self) -> int:

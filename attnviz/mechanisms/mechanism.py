@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attnviz.equations import Expression, Value, function, total
 from attnviz.mechanisms.letters import letter
@@ -81,6 +81,9 @@ class Mixer(Mechanism):
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
     by_layer: ClassVar[bool]  # its layers can be traced one at a time
     rotated_tensor: ClassVar[int]  # which of its cached tensors RoPE has rotated
+    source: ClassVar[str]  # the file of attnviz/modules/ that computes it
+    family: ClassVar[str]  # what a person chooses it by, for a model of their own
+    chosen: ClassVar[tuple[str, ...]]  # the sizes that they choose then, besides head_dim
     refusals: ClassVar[Mapping[str, str]] = {}  # what cannot be done or shown with it, and why
 
     n_heads: int
@@ -108,6 +111,16 @@ class Mixer(Mechanism):
     def rotary_start(self) -> int:
         """First dimension of a head that RoPE rotates."""
         raise NotImplementedError
+
+    @classmethod
+    def config_fields(cls, head_dim: int, **chosen: Any) -> dict[str, Any]:
+        """Return the fields of a model's configuration for these sizes."""
+        return {"head_dim": head_dim, **chosen}
+
+    @classmethod
+    def variants(cls, n_heads: int) -> tuple[dict[str, int], ...]:
+        """Return the sizes with which it is compared with the others of its family."""
+        return ({},)
 
     def summary(self) -> str:
         """State how many heads there are and what they read: "GQA: 8 query heads read 4 KV heads"."""

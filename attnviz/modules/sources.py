@@ -7,7 +7,6 @@ from pathlib import Path
 ALONE = ("attention.py", "rope.py", "norm.py", "feedforward.py", "cache.py")  # each needs only torch
 
 
-def sources(attention: str) -> dict[str, str]:
-    """Return the source files, {name: source}; for attention "mla" first latent.py, which imports the others."""
-    names = ("latent.py", *ALONE) if attention == "mla" else ALONE
-    return {name: Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names}
+def sources(own: str) -> dict[str, str]:
+    """Return the source files, {name: source}: first a mechanism's own, which may import the others."""
+    return {name: Path(__file__).with_name(name).read_text(encoding="utf-8") for name in dict.fromkeys((own, *ALONE))}

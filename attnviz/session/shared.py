@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from attnviz.config import ModelConfig
+from attnviz.mechanisms import OWN
 from attnviz.session import opening
 from attnviz.session.kinds import Choice, Flag, Number, Text, setting
 from attnviz.session.opening import MAX_HEADS, MAX_LAYERS, MODEL_NAMES, MODELS, ModelName
@@ -39,7 +40,7 @@ class SharedSettings:
     d_model: int = setting(192, Number(6, MAX_WIDTH))
     n_heads: int = setting(8, Number(1, MAX_HEADS))
     n_layers: int = setting(4, Number(1, MAX_LAYERS))
-    attention: str = setting("gqa", Choice(("gqa", "mla")))  # "gqa": MHA, GQA or MQA, by the number of KV heads
+    attention: str = setting("gqa", Choice(tuple(OWN)))
     n_kv_heads: int = setting(4, Number(1, MAX_HEADS))
     head_dim: int = setting(0, Number(0, 128, even=True))  # 0: d_model / n_heads; of MLA, the part without RoPE
     kv_lora_rank: int = setting(64, Number(1, 512))  # numbers of MLA's latent
@@ -70,12 +71,25 @@ class SharedSettings:
     def own_weights(self) -> ModelConfig:
         """Return the part of the user's configuration that, with the seed, determines the weights."""
         head_dim = self.head_dim or self.d_model // self.n_heads
-        if self.attention == "mla":
-            return ModelConfig(
-                self.n_layers, self.d_model, self.n_heads, attention="mla", kv_lora_rank=self.kv_lora_rank,
-                qk_nope_head_dim=head_dim, qk_rope_head_dim=self.qk_rope_head_dim, v_head_dim=head_dim,
-            )  # fmt: skip
-        return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, head_dim, qkv_bias=self.qkv_bias)
+        mixer = OWN[self.attention]
+        chosen = mixer.config_fields(head_dim, **{name: getattr(self, name) for name in mixer.chosen})
+        return ModelConfig(self.n_layers, self.d_model, self.n_heads, **chosen)
+
+    def variants(self: _Self) -> tuple[_Self, ...]:
+        """Return the user's own model with each attention that it can have."""
+        sizes: list[tuple[str, dict[str, Any]]] = [
+            (name, chosen) for name, mixer in OWN.items() for chosen in mixer.variants(self.n_heads)
+        ]
+        return tuple(replace(self, attention=name, **chosen) for name, chosen in sizes)
+
+    def multi_head(self: _Self) -> _Self:
+        """Return the user's own model with one KV head for each query head."""
+        name = next(name for name, mixer in OWN.items() if mixer.shares_kv_heads)
+        return replace(self, attention=name, n_kv_heads=self.n_heads)
+
+    def with_latent(self: _Self) -> _Self:
+        """Return the user's own model with the attention that has an absorbed form."""
+        return replace(self, attention=next(name for name, mixer in OWN.items() if mixer.absorbed))
 
     @property
     def nobody_chose(self) -> bool:

@@ -15,6 +15,7 @@ from attnviz.compute.beyond_training import TRAINED_ON
 from attnviz.compute.view import View, always
 from attnviz.config import divisors
 from attnviz.figures.drawing import escaped
+from attnviz.mechanisms import OWN
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.opening import MODEL_NAMES, MODELS, offered, short_name
 from attnviz.session.pages import ALL
@@ -26,7 +27,6 @@ from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.open_model import download_progress, open_model
 from attnviz.ui.source import source_button
 
-ATTENTIONS = {"gqa": "MHA, GQA or MQA", "mla": "MLA"}  # the first by the number of KV heads
 NARROW_OPEN = "narrow-open"
 MAX_QUOTED_CHARS = 40  # of the text
 
@@ -125,18 +125,20 @@ def _own_model(s: Settings) -> None:
     _control(st.slider, "Layers", "n_layers")
     _control(st.slider, "Query heads", "n_heads")
     _steps("d_model", "d_model", widths(s.n_heads))
-    _select("Attention type", "attention", ATTENTIONS, format_func=ATTENTIONS.__getitem__)
-    if s.attention == "mla":
+    _select("Attention type", "attention", OWN, format_func=lambda name: OWN[name].family)
+    chosen = OWN[s.attention].chosen
+    if "kv_lora_rank" in chosen:
         _control(st.number_input, "Latent size, numbers per token (kv_lora_rank)", "kv_lora_rank")
+    if "qk_rope_head_dim" in chosen:
         _control(st.number_input, "RoPE key dimensions (qk_rope_head_dim)", "qk_rope_head_dim", step=2)
-    else:
+    if "n_kv_heads" in chosen:
         _steps("KV heads", "n_kv_heads", divisors(s.n_heads))
     _control(
         st.number_input, "head_dim (0: d_model / query heads)", "head_dim", step=2,
         help="Dimensions per head. For MLA: the key dimensions without RoPE, and the value dimensions.",
     )  # fmt: skip
     _control(st.number_input, "Seed", "seed")
-    if s.attention != "mla":  # MLA's projections have no bias
+    if "qkv_bias" in chosen:
         _control(st.checkbox, "Bias on q, k and v", "qkv_bias")
 
 

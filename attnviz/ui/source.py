@@ -5,17 +5,18 @@ from __future__ import annotations
 import streamlit as st
 
 from attnviz.compute.view import View
+from attnviz.mechanisms import Grouped
 from attnviz.ui import state
 
 
 def source_button(view: View) -> None:
     """Button that opens the dialog."""
     if st.button("View source", icon=":material/code:", key="view-source"):
-        _show("gqa" if view.config_problem else view.config.attention, state.page().path == "decode")
+        _show(Grouped.source if view.config_problem else view.config.mixer.source, state.page().path == "decode")
 
 
 @st.dialog("The code that just ran", width="large")
-def _show(attention: str, decoding: bool) -> None:
+def _show(file: str, decoding: bool) -> None:
     """Show the modules' source; on the Decode page, the decoding code first."""
     from attnviz.modules.sources import sources
 
@@ -25,6 +26,6 @@ def _show(attention: str, decoding: bool) -> None:
         for name, source in decode.sources().items():
             st.caption(f"decode/{name}")
             st.code(source, language="python", height=400)
-    for name, source in sources(attention).items():
+    for name, source in sources(file).items():
         st.caption(f"modules/{name}")
         st.code(source, language="python", height=400)

@@ -66,9 +66,8 @@ def test_a_model_that_is_too_large_is_refused_with_the_width_that_fits():
     with pytest.raises(ConfigError, match=r"With 32 layers of 32 heads, a d_model of (\d+) fits") as raised:
         models.model_of(large)
     width = int(re.search(r"d_model of (\d+)", str(raised.value))[1])
-    assert models._check_memory(replace(large, d_model=width)) is None
-    with pytest.raises(ConfigError):
-        models._check_memory(replace(large, d_model=next(w for w in widths(32) if w > width)))
+    assert models.run_of(replace(large, d_model=width)).problem == ""
+    assert models.run_of(replace(large, d_model=next(w for w in widths(32) if w > width))).problem != ""
 
 
 def test_a_loaded_model_has_run_once_before_its_trace_is_timed(monkeypatch):

@@ -164,8 +164,9 @@ def test_losses_are_those_of_the_run_whatever_layer_is_selected(monkeypatch):
     """With a chosen base all layers have it; the selected layer's own may be the same number."""
     model = Transformer.random(GEMMA3, seed=5)
     monkeypatch.setattr(models, "opened_config", lambda name: GEMMA3)
-    monkeypatch.setattr(models, "weights_key", lambda settings: ("gemma-3, for this test",))
-    monkeypatch.setattr(models, "model_of", lambda settings: model.with_config(models.config_of(settings)))
+    monkeypatch.setattr(models, "weights_key", lambda settings: ("gemma-3, for this test", None, 0))
+    models.run_of.cache_clear()
+    monkeypatch.setattr(models.Run, "model", property(lambda run: model.with_config(run.config)))
     views = [View(Settings(model="some/gemma-3", layer=layer, theta=theta)) for layer in (0, 3) for theta in (0, 1e4)]
     ids = tuple(np.random.default_rng(7).integers(0, 331, 29).tolist())
     own, chosen, again, chosen_again = (rope.losses(view, ids, {"none": None})["none"] for view in views)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from attnviz.mechanisms import OWN
 from attnviz.modules import GroupedQueryAttention, KVCache, RMSNorm, Rope, SwiGLU, apply_rope, rope_frequencies
 from attnviz.modules.sources import sources
 from tests.oracles import agree
@@ -132,11 +133,11 @@ def undefined(source: str) -> set[str]:
     return read - made
 
 
-@pytest.mark.parametrize("attention", ["gqa", "mla"])
-def test_each_file_that_is_shown_is_whole_and_defines_its_names(attention: str) -> None:
-    shown = sources(attention)
+@pytest.mark.parametrize("own", [mixer.source for mixer in OWN.values()])
+def test_each_file_that_is_shown_is_whole_and_defines_its_names(own: str) -> None:
+    shown = sources(own)
     assert set(shown) - {"latent.py"} == {f"{name}.py" for name in ALONE}
-    assert ("latent.py" in shown) == (attention == "mla")
+    assert ("latent.py" in shown) == (own == "latent.py")
     for name, source in shown.items():
         assert source == (MODULES / name).read_text()
         compile(source, name, "exec")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.compute import heads, models
+from attnviz.compute import heads
 from attnviz.compute import steps as compute
 from attnviz.compute.view import View
 from attnviz.config import ModelConfig
@@ -39,7 +39,7 @@ def test_each_bar_is_the_change_of_the_logit_minus_that_of_all_tokens(config, mo
     for parameter in model.parameters():
         parameter.data.normal_(std=0.3)
     written = residual(model, IDS)
-    monkeypatch.setattr(models, "model_of", lambda _: model)
+    monkeypatch.setattr(View, "model", model)
     monkeypatch.setattr(compute, "residual_of", lambda _: written)
     monkeypatch.setattr(View, "config", config)
     view = View(Settings())
