@@ -22,7 +22,7 @@ from attnviz.experiments.measurement import counted_parameters
 from attnviz.figures.drawing import quoted
 from attnviz.layerwise import LayerwiseTrace, layer_bytes
 from attnviz.session.kinds import MAX_CHARACTERS, Choice, Flag, Ids, Number, Several, Text
-from attnviz.session.opening import MODELS, ModelName
+from attnviz.session.openable import MODELS, ModelName
 from attnviz.session.settings import KINDS, MAX_ADDRESS, Settings
 from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
 from attnviz.text import Tokenizer

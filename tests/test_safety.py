@@ -139,7 +139,7 @@ RUN = {  # files that may call exec, and for which code; never in the server's p
     "attnviz/practice/child.py": "the user's own file, in a separate process on the user's machine",
     "attnviz/practice/drills/lines.py": "lines of code from the same file",
 }
-IN_A_PROCESS_OF_THEIR_OWN = {"child_on_shipped": {"look"}, "look": set()}  # which files import them
+IN_A_PROCESS_OF_THEIR_OWN = {"child_on_shipped": {"run_user_file"}, "run_user_file": set()}  # which files import them
 
 
 def test_no_pickle_is_read_and_nothing_written_by_others_is_run():

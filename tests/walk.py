@@ -23,7 +23,7 @@ from attnviz.decode import comparisons, roofline
 from attnviz.decode.comparisons import spreads
 from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption, Drawing
-from attnviz.session.opening import MODELS
+from attnviz.session.openable import MODELS
 from attnviz.session.pages import ALL
 from attnviz.session.pages.cost import PRESETS
 from attnviz.session.settings import Settings

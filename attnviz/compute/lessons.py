@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from attnviz.compute.placeholders import PLACEHOLDERS
-from attnviz.session.lessons import FOLDER, Lesson, LessonError, parse
+from attnviz.session.lesson import FOLDER, Lesson, LessonError, parse
 
 SHIPPED = Path(__file__).parents[1] / "lessons"
 PLAN = "order.txt"  # in that folder: the names of the lessons to show, one per line

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from attnviz.compute import models
 from attnviz.compute.view import View
 from attnviz.mistakes import SUBJECTS, CannotOccur, Mistake, Symptom, all_mistakes, load_mistake
-from attnviz.session.opening import MODELS
+from attnviz.session.openable import MODELS
 from attnviz.session.settings import Settings
 
 MAX_TOKENS = 128  # of the text on this page: both versions are run, some several times

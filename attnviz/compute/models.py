@@ -23,8 +23,8 @@ from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.variants import with_latent
 from attnviz.layerwise import LayerwiseTrace, layer_bytes
 from attnviz.modules import Transformer
-from attnviz.session import opening
-from attnviz.session.opening import MAX_HEADS, MAX_LAYERS, MODELS
+from attnviz.session import openable
+from attnviz.session.openable import MAX_HEADS, MAX_LAYERS, MODELS
 from attnviz.session.settings import Settings
 from attnviz.session.shared import widths
 from attnviz.text import Tokenizer, tokenizer
@@ -130,14 +130,14 @@ def folder_of(model: str) -> Path:
 
 def why_no_model(path: Path) -> str:
     """Return why a path is no folder with a model. What else is on the disk is told on the user's own machine only."""
-    return (opening.may_choose() and refusals.of_path(path)) or f"There is no folder {path} with a config.json."
+    return (openable.may_choose() and refusals.of_path(path)) or f"There is no folder {path} with a config.json."
 
 
 @cached(TTLCache(16, ttl=1), lock=Lock())  # seconds: needed for each cache key, and a large model's index is long
 def _folder_in_cache(model: str) -> Path:
     folder = hub.cached(model)
     if folder is None:
-        raise OpenError(refusals.not_here(model, opening.may_choose()))
+        raise OpenError(refusals.not_here(model, openable.may_choose()))
     return folder
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from attnviz.checkpoints import refusals
 from attnviz.checks import is_hub_id
 from attnviz.compute import models
-from attnviz.session import opening
+from attnviz.session import openable
 
 _downloads: dict[str, Download] = {}
 
@@ -24,11 +24,11 @@ def resolved_name(written: str) -> str:
     path = _path(name)
     if path is not None:
         name = str(path)
-        if not opening.is_folder(name):
+        if not openable.is_folder(name):
             raise models.OpenError(models.why_no_model(path))
     elif not is_hub_id(name):
         raise models.OpenError(f"“{name[:60]}” is neither a path nor a hub id such as “HuggingFaceTB/SmolLM2-135M”.")
-    if not opening.may_open(name):
+    if not openable.may_open(name):
         raise models.OpenError("This server opens no models; run AttnViz on your own machine to open one.")
     return name
 
@@ -43,9 +43,9 @@ def _path(name: str) -> Path | None:
         return None
     if name.startswith(("~", "/", ".")):
         return path
-    is_model = exists and opening.is_folder(str(path))
+    is_model = exists and openable.is_folder(str(path))
     is_meant = is_model or is_file or (exists and bool(name) and not is_hub_id(name))
-    return path if is_meant and opening.may_choose() else None
+    return path if is_meant and openable.may_choose() else None
 
 
 def _is_of_model(path: Path) -> bool:

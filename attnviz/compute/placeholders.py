@@ -29,7 +29,7 @@ from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.rope import three_digits
 from attnviz.phrases import count, written
-from attnviz.session.lessons import replaced
+from attnviz.session.lesson import replaced
 
 if TYPE_CHECKING:
     from attnviz.analysis.roles import Role

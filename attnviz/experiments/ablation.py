@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnviz.experiments.fused import fused_attend
 from attnviz.modules import Transformer
-from attnviz.modules.parts import with_own_parts
+from attnviz.modules.shallow import with_own_parts
 
 TOKENS_AT_ONCE = 512  # per batch of rows with one ablated head each: more do not fit into a core's cache
 LOGITS_AT_ONCE = 8_000_000  # numbers: 53 positions with a vocabulary of 150,000

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnviz.config import ConfigError, divisors
 from attnviz.modules import GroupedQueryAttention, Transformer
-from attnviz.modules.parts import changed, with_own_parts
+from attnviz.modules.shallow import changed, with_own_parts
 
 METHODS = ("mean", "first")
 PATTERNS = ("interleaved", "tiled")

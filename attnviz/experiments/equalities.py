@@ -29,7 +29,7 @@ from attnviz.modules import (
     StackedHeads,
     Transformer,
 )
-from attnviz.modules.parts import changed, with_own_parts
+from attnviz.modules.shallow import changed, with_own_parts
 from attnviz.modules.transformer import layer_input
 from attnviz.phrases import count
 

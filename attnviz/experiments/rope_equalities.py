@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from attnviz.config import ModelConfig
 from attnviz.experiments.fused import fused_attend
 from attnviz.modules import Transformer, attend
-from attnviz.modules.parts import changed, with_own_parts
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rotate
 from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
+from attnviz.modules.shallow import changed, with_own_parts
 
 SHIFTS = (0, 1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 OTHER_LAYOUT = {"half": "interleaved", "interleaved": "half"}

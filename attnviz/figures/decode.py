@@ -10,8 +10,8 @@ from attnviz.cost import cache
 from attnviz.equations import Equation, Value, number_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import printed, significant
-from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
 from attnviz.phrases import count, listed, written

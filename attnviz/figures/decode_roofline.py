@@ -9,7 +9,7 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.chart import Chart
 from attnviz.figures.decode import quartiles, stored_text, time_columns, unsteady
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import FAINT, PETROL, base_figure
 from attnviz.mechanisms import letter
 from attnviz.phrases import count

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnviz.analysis.groups import Difference, paired_difference
 from attnviz.equations import Equation, Value
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import bold, meanings
+from attnviz.figures.markup import bold, meanings
 from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, ON_STRONG, PETROL, TEXT, base_figure, kind_style
 from attnviz.figures.token_maps import MAX_X_TICKS, few_ticks
 from attnviz.phrases import count

@@ -14,7 +14,7 @@ from attnviz.cost.cached import cached_per_token
 from attnviz.cost.weights import attention_matrices, matrix
 from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import NEUTRAL, kv_colour
 from attnviz.phrases import count, listed
 

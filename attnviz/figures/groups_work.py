@@ -10,7 +10,7 @@ from attnviz.cost.decode import attention_cost, attention_flops
 from attnviz.equations import Equation, tex_lines
 from attnviz.figures.drawing import Caption, Drawing, drawn
 from attnviz.figures.groups import STRONG, panel, share_text
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, base_figure
 from attnviz.phrases import count
 

@@ -18,8 +18,8 @@ from attnviz.analysis.roles import ABOVE_CHANCE, LOCAL
 from attnviz.analysis.standing_out import DUPLICATE, EXPLAINED, INDUCTION
 from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
+from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import DIGITS, form, printed, rounded
-from attnviz.figures.phrases import meanings
 from attnviz.phrases import count, in_quotes, listed
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from attnviz.equations import Equation, Value, function, tex_lines
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import low, shortened, weight_equation
+from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import DIGITS, form, printed, rounded, significant
-from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, DIVERGING, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import BARE
 from attnviz.mechanisms import letter

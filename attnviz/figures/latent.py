@@ -12,7 +12,7 @@ from attnviz.cost.cached import cached_in_layer
 from attnviz.equations import Equation, Steps, tex_lines
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 from attnviz.mechanisms import Latent, letter
 from attnviz.phrases import count

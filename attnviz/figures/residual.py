@@ -14,7 +14,7 @@ import numpy as np
 from attnviz.equations import Equation, Value, function
 from attnviz.figures.chart import Chart, rows_height
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 from attnviz.mechanisms import letter

@@ -14,8 +14,8 @@ from attnviz.analysis.rope import wavelengths as wavelengths_of
 from attnviz.equations import Equation, Value, function, tex_lines
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import told_apart
-from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import (
     BROWN,
     DARK_BROWN,

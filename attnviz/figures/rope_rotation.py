@@ -7,7 +7,7 @@ import math
 from attnviz.analysis.rope import RotatedPair
 from attnviz.equations import Equation, MatrixProduct, Value, function, tex_lines
 from attnviz.figures.drawing import Caption, quoted
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.rope import frequency_value, subscript, three_digits
 
 DIGITS = 3  # decimals of the rotated numbers

@@ -16,8 +16,8 @@ from attnviz.equations import Equation, Expression, Value, function, number_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.groups import share_text
+from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import significant
-from attnviz.figures.phrases import meanings
 from attnviz.figures.rope import subscript
 from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, PETROL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure

@@ -11,7 +11,6 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.decode import quartiles, unsteady
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import printed
-from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import shortened
 from attnviz.phrases import count

@@ -16,8 +16,8 @@ from attnviz.equations import Equation, Value, function, tex_lines, tex_text, to
 from attnviz.experiments.residual import Lens
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import DIGITS, percent, printed
-from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 from attnviz.mechanisms import letter

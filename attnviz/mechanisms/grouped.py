@@ -47,7 +47,7 @@ class Grouped(Windowed):
 
     @classmethod
     def variants(cls, n_heads: int) -> tuple[dict[str, int], ...]:
-        return tuple({"n_kv_heads": k} for k in range(1, n_heads + 1) if n_heads % k == 0)
+        return tuple({"n_kv_heads": k} for k in range(n_heads, 0, -1) if n_heads % k == 0)
 
     @property
     def kind(self) -> str:

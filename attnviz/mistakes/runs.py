@@ -18,7 +18,7 @@ from attnviz.mistakes.mistake import CannotOccur
 from attnviz.mistakes.usage import token_positions
 from attnviz.modules import AttentionRecord, Recording, Transformer
 from attnviz.modules.embedding import PositionEmbedding
-from attnviz.modules.parts import with_own_parts
+from attnviz.modules.shallow import with_own_parts
 
 CHANGED = 1e-3  # a larger difference counts as a changed weight
 ROUNDING = 1e-4  # a smaller change, as a share of the largest number, is rounding: float32 has seven digits

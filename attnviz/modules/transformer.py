@@ -22,9 +22,9 @@ from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
 from attnviz.modules.latent import MultiHeadLatentAttention
 from attnviz.modules.masks import attention_mask, intersection
 from attnviz.modules.norm import LayerNorm, RMSNorm
-from attnviz.modules.parts import with_own_parts
 from attnviz.modules.rope import Rope
 from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
+from attnviz.modules.shallow import with_own_parts
 
 FEED_FORWARDS = {"swiglu": SwiGLU, "geglu": GeGLU, "gelu": GELUFeedForward}
 

@@ -1,4 +1,4 @@
-"""Run a learner's file on the shipped weights in a separate process (attnviz/ui/look.py), and read its results."""
+"""Run a user's file on the shipped weights in another process (attnviz/ui/run_user_file.py); read its results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from attnviz.practice.live import Live
 from attnviz.practice.task import SECONDS, Names
 
 LARGEST = 2**25  # bytes of one result file
-RUNNER = "attnviz.ui.look"
+RUNNER = "attnviz.ui.run_user_file"
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from attnviz.session.opening import FIRST
+from attnviz.session.openable import FIRST
 
 
 @asynccontextmanager

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from attnviz.config import ModelConfig
 from attnviz.mechanisms import OWN
-from attnviz.session import opening
+from attnviz.session import openable
 from attnviz.session.kinds import Choice, Flag, Number, Text, setting
-from attnviz.session.opening import MAX_HEADS, MAX_LAYERS, MODEL_NAMES, MODELS, ModelName
+from attnviz.session.openable import MAX_HEADS, MAX_LAYERS, MODEL_NAMES, MODELS, ModelName
 from attnviz.session.pages import ELEMENTS, TABS
 
 MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB
@@ -126,7 +126,7 @@ class SharedSettings:
     @property
     def model_name(self) -> str:
         """Display name of the model."""
-        return MODEL_NAMES.get(self.model) or opening.short_name(self.model)
+        return MODEL_NAMES.get(self.model) or openable.short_name(self.model)
 
     def run_opened(self, config: ModelConfig) -> ModelConfig:
         """Return an opened model's configuration with these settings; by default with its own theta and windows."""

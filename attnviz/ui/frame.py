@@ -14,10 +14,10 @@ from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.server.browser import workarounds
 from attnviz.server.page_style import BASE, IN_HTML, LEFT, style
-from attnviz.session import opening
+from attnviz.session import openable
 from attnviz.session.kinds import MAX_CHARACTERS
 from attnviz.session.pages import PAGES
-from attnviz.ui import alone, local, state
+from attnviz.ui import local_session, presenter, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.components.tab_mark import tab_mark
 from attnviz.ui.lesson_bar import lesson_bar, open_linked_step
@@ -26,7 +26,7 @@ from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
 ICON = Path(__file__).with_name("icon.svg")  # Streamlit's icons would be fetched from fonts.gstatic.com
 
-opening.is_local = local.is_local_session  # attnviz.session must not import streamlit
+openable.is_local = local_session.is_local_session  # attnviz.session must not import streamlit
 
 
 def show_page(path: str) -> None:
@@ -69,7 +69,7 @@ def _workarounds(by_html: bool) -> None:
 
 def _bars_and_notices(presented: bool) -> None:
     if presented:
-        alone.presenter()
+        presenter.bar()
     lesson_bar()
     _notices()
 

@@ -13,10 +13,10 @@ import streamlit as st
 
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
-from attnviz.session.lessons import Lesson, Step
+from attnviz.session.lesson import Lesson, Step
 from attnviz.session.pages import ELEMENTS
 from attnviz.session.settings import Settings
-from attnviz.ui import alone, state
+from attnviz.ui import presenter, state
 from attnviz.ui.components.lesson_mark import lesson_mark
 
 _ANSWERED, _FOLDED = "answered", "lesson text hidden"  # session keys: the place whose answer is shown; for all steps
@@ -113,16 +113,16 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
     if view.settings.present:
         st.caption(f"{lesson.title} · {min(number, len(lesson.steps))} / {len(lesson.steps)}")
     else:
-        look = f" · Look at: {element.name}" if element else ""
+        look_at = f" · Look at: {element.name}" if element else ""
         title = f": {lesson.step(number).title}" * _is_folded(view.settings)
-        st.caption(f"{_where(lesson, number)}{title}{look} · {lesson.title}")
+        st.caption(f"{_where(lesson, number)}{title}{look_at} · {lesson.title}")
         _fold_button(view.settings)
     _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
     _next_button(lesson, number)
     if left_step:
         _button("Back to the step", "return", "G", (lesson.name, number))
     if view.settings.present:
-        alone.presenter_tools(view.settings)
+        presenter.tools(view.settings)
         return
     st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
     st.button("Leave", key="lesson-leave", on_click=_leave)

@@ -9,7 +9,7 @@ import streamlit as st
 from attnviz.compute.view import View, always
 from attnviz.config import ConfigError
 from attnviz.figures.drawing import escaped
-from attnviz.session import opening as allowed
+from attnviz.session import openable as allowed
 from attnviz.session.shared import NOBODY_CHOSE
 from attnviz.ui import state
 from attnviz.ui.problems import show_problem

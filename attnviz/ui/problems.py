@@ -6,7 +6,7 @@ import streamlit as st
 
 from attnviz.checks import split_code
 from attnviz.figures.drawing import escaped
-from attnviz.session.opening import may_choose
+from attnviz.session.openable import may_choose
 
 
 def show_problem(problem: str, then: str = "") -> None:

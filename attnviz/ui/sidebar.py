@@ -17,15 +17,15 @@ from attnviz.config import divisors
 from attnviz.figures.drawing import escaped
 from attnviz.mechanisms import OWN
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.opening import MODEL_NAMES, MODELS, offered, short_name
+from attnviz.session.openable import MODEL_NAMES, MODELS, offered, short_name
 from attnviz.session.pages import ALL
 from attnviz.session.settings import Settings
 from attnviz.session.shared import NOBODY_CHOSE, widths
 from attnviz.ui import state
-from attnviz.ui.alone import present_button
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.open_model import download_progress, open_model
-from attnviz.ui.source import source_button
+from attnviz.ui.presenter import present_button
+from attnviz.ui.source_dialog import source_button
 
 NARROW_OPEN = "narrow-open"
 MAX_QUOTED_CHARS = 40  # of the text

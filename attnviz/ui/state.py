@@ -21,7 +21,7 @@ from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT
 from attnviz.compute.view import View, drawable
 from attnviz.server.history import is_by_history
 from attnviz.server.own_request import is_requested
-from attnviz.session import opening
+from attnviz.session import openable
 from attnviz.session.kinds import Number
 from attnviz.session.page import Element, Page
 from attnviz.session.pages import ELEMENTS, PAGES
@@ -212,7 +212,7 @@ def take_link_lesson() -> bool:
 def file_name(part: str) -> str:
     """Return the download name for this part: page, part and model; as in `components/save.js`."""
     name = page().path.replace("_", "-") or "overview"
-    return re.sub(r"[^\w-]", "", f"attnviz-{name}-{part}-{opening.short_name(current().model)}")
+    return re.sub(r"[^\w-]", "", f"attnviz-{name}-{part}-{openable.short_name(current().model)}")
 
 
 # ---- parts

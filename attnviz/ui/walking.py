@@ -26,4 +26,4 @@ def take_entry(step: int, row: Place, column: Place, field: str = "step") -> Non
 def take_entry_of_last(step: int, _row: Place, column: Place, field: str = "decode_step") -> None:
     """Store the chosen entry's step and column; a decode step has one query, the last token."""
     state.change(**{field: step, "key" if column[1] else "column": column[0]})
-    state.rerun("parts")
+    state.rerun("tabs")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
 from attnviz.compute.placeholders import PLACEHOLDERS
-from attnviz.session.lessons import parse
+from attnviz.session.lesson import parse
 from tests.browser.conftest import NARROW, go, turn_to
 from tests.browser.painted import REPAINTED, fits, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server

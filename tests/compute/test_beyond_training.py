@@ -10,7 +10,7 @@ from attnviz.compute import models
 from attnviz.compute.beyond_training import beyond_training, model_card, split_characters, trained_on
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.opening import MODELS
+from attnviz.session.openable import MODELS
 from attnviz.session.settings import Settings
 from tests.pages import TRACED, opened, sentences
 

@@ -13,15 +13,15 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from attnviz.compute import heads, models, query_groups
 from attnviz.compute import opening as compute
 from attnviz.compute.view import View
-from attnviz.session import opening
+from attnviz.session import openable
 from attnviz.session.settings import Settings
 from tests.checkpoints.tokenizers import byte_level
 
 
 @pytest.fixture
 def own_machine(monkeypatch):
-    monkeypatch.delenv(opening.ALLOWED, raising=False)
-    monkeypatch.setattr(opening, "is_local", lambda: True)
+    monkeypatch.delenv(openable.ALLOWED, raising=False)
+    monkeypatch.setattr(openable, "is_local", lambda: True)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_what_is_no_model_is_a_sentence(folder):
 
 
 def test_where_no_model_may_be_chosen_a_relative_path_is_not_looked_up(folder, monkeypatch):
-    monkeypatch.setenv(opening.ALLOWED, "owner/model")
+    monkeypatch.setenv(openable.ALLOWED, "owner/model")
     assert compute.resolved_name("owner/model") == "owner/model"
 
 
@@ -221,7 +221,7 @@ def test_a_file_of_a_model_stands_for_its_folder_and_others_say_what_they_are(fo
 
 def test_what_is_on_a_servers_disk_is_not_told(tmp_path, monkeypatch):
     (tmp_path / "secret").mkdir()
-    monkeypatch.setenv(opening.ALLOWED, str(tmp_path / "secrt"))
+    monkeypatch.setenv(openable.ALLOWED, str(tmp_path / "secrt"))
     said = View(Settings(model=str(tmp_path / "secrt"))).model_problem
     assert said == f"There is no folder {tmp_path / 'secrt'} with a config.json."
 

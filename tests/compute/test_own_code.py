@@ -13,7 +13,7 @@ from attnviz.compute import own_code
 from attnviz.compute.view import View
 from attnviz.practice import child_on_shipped, on_shipped
 from attnviz.session.settings import Settings
-from attnviz.ui.look import packed
+from attnviz.ui.run_user_file import packed
 from tests.practice.answers import ANSWERS
 
 ROOT = Path(__file__).parents[2]

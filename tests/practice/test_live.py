@@ -11,7 +11,7 @@ from attnviz.practice.tasks import TASKS
 from attnviz.steps import Selection, Walk, record_file
 from attnviz.steps.recorder import MAX_LINES
 from attnviz.trace import trace
-from attnviz.ui.look import packed
+from attnviz.ui.run_user_file import packed
 from tests.practice.answers import ANSWERS
 
 TEXT = "The little girl found a red ball. The little girl found a ball, and the old man laughed at the girl."

@@ -9,7 +9,7 @@ from attnviz.practice.judge import difference
 from attnviz.practice.live import Live
 from attnviz.practice.tasks import TASKS
 from attnviz.steps import Selection, Walk, record_file
-from attnviz.ui.look import packed
+from attnviz.ui.run_user_file import packed
 from tests.practice.answers import ANSWERS
 from tests.practice.styles import EACH, GQA_HEAD, STYLES
 from tests.practice.test_live import HEAD, TEXT, live, models, names_of  # noqa: F401, a fixture

@@ -47,7 +47,7 @@ def labels(n=T):
 
 
 def looked(layer=1, head=4, query=7, key=5, chosen=-1, **how):
-    return view.Look(layer, head, query, key, chosen, **how)
+    return view.Cell(layer, head, query, key, chosen, **how)
 
 
 def read(message):
@@ -246,7 +246,7 @@ def test_the_message_is_not_kept_by_what_the_session_keeps(monkeypatch):
     mounted = {}
     monkeypatch.setattr(view, "_mount", lambda **options: mounted.update(options))
     show(traced(), [])
-    for name in ("on_head_change", "on_cell_change", "on_look_change"):
+    for name in ("on_head_change", "on_cell_change", "on_scale_change"):
         held = [cell.cell_contents for cell in mounted[name].__closure__]
         assert not any(isinstance(each, SimpleNamespace | np.ndarray) for each in held)
 
@@ -256,7 +256,7 @@ def show(trace, heard):
         trace, labels(), looked(), CAPTIONS[0], key="head",
         on_head=lambda *both: heard.append(("head", *both)),
         on_cell=lambda *both: heard.append(("cell", *both)),
-        on_look=lambda *both: heard.append(("look", *both)),
+        on_scale=lambda *both: heard.append(("scale", *both)),
         on_pin=lambda: heard.append(("pin",)),
     )  # fmt: skip
 
@@ -271,9 +271,9 @@ def show(trace, heard):
         ("cell", [3, -1], (3, -1)),
         ("cell", [T, T], (T - 1, T - 1)),
         ("cell", "<b>", (-1, -1)),
-        ("look", [1, False], ("linear", False)),
-        ("look", [9, 7], ("log", True)),
-        ("look", None, ("root", False)),
+        ("scale", [1, False], ("linear", False)),
+        ("scale", [9, 7], ("log", True)),
+        ("scale", None, ("root", False)),
     ],
 )
 def test_what_the_browser_sends_is_told_on_within_bounds(monkeypatch, name, value, heard):

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.compute import lessons as compute
 from attnviz.compute.placeholders import PLACEHOLDERS
 from attnviz.compute.view import View
-from attnviz.session.lessons import Lesson, placeholders
+from attnviz.session.lesson import Lesson, placeholders
 from attnviz.session.page import Element
 from attnviz.session.pages import ALL, ELEMENTS, PAGES, by_purpose
 from attnviz.ui.components import rope_pair

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.session import opening
+from attnviz.session import openable
 from attnviz.session.pages import ALL
 from tests.checkpoints.tall import L, save_tall
 from tests.pages import opened, pictures, sentences
@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_draws_thirty_layers(folder, monkeypatch):
-    monkeypatch.setenv(opening.ALLOWED, str(folder))
+    monkeypatch.setenv(openable.ALLOWED, str(folder))
     decode_little(monkeypatch, n_read=24)
     for page, tab in PLACES:
         app = opened(page.file, model=str(folder), layer=str(L - 1), bound="16", **({"tab": tab} if tab else {}))

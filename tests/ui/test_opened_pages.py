@@ -15,7 +15,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )  # fmt: skip
 
-from attnviz.session import opening
+from attnviz.session import openable
 from attnviz.session.pages import ALL, PAGES
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
 from tests.checkpoints.tokenizers import byte_level, words
@@ -64,7 +64,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture
 def listed(folders, monkeypatch):
-    monkeypatch.setenv(opening.ALLOWED, ",".join(map(str, folders.values())))
+    monkeypatch.setenv(openable.ALLOWED, ",".join(map(str, folders.values())))
     decode_little(monkeypatch, n_read=24)
     return folders
 
@@ -134,7 +134,7 @@ def test_the_cost_page_names_the_opened_model(listed, monkeypatch, tmp_path):
     (folder := tmp_path / "my_toy*1").mkdir()
     for file in listed["gpt2"].iterdir():
         (folder / file.name).symlink_to(file)
-    monkeypatch.setenv(opening.ALLOWED, str(folder))
+    monkeypatch.setenv(openable.ALLOWED, str(folder))
     app = opened(COST, model=str(folder))
     (header,) = (h.value for h in app.header if "selected in the sidebar" in h.value)
     assert header.startswith(r"my\_toy\*1: ")
@@ -145,7 +145,7 @@ def test_too_few_learned_positions_are_a_sentence(listed, monkeypatch, tmp_path)
     config = GPT2Config(vocab_size=330, n_positions=9, n_embd=30, n_layer=1, n_head=5)
     GPT2LMHeadModel(config).save_pretrained(tmp_path)
     byte_level(tmp_path)
-    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    monkeypatch.setenv(openable.ALLOWED, str(tmp_path))
     assert "has 9 learned positions" in sentences(opened(HEADS, model=str(tmp_path)))
 
 
@@ -161,7 +161,7 @@ def test_a_model_that_is_not_listed_is_named_and_the_default_shown(listed):
 
 def test_a_listed_model_that_is_broken_gets_a_sentence(listed, monkeypatch, tmp_path):
     (tmp_path / "config.json").write_text('{"architectures": ["BloomForCausalLM"]}')
-    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    monkeypatch.setenv(openable.ALLOWED, str(tmp_path))
     app = opened(HEADS, model=str(tmp_path))
     assert "BloomForCausalLM" in sentences(app)
 
@@ -171,10 +171,10 @@ def test_lines_to_run_are_shown_on_ones_own_machine_only(is_own_machine, listed,
     for file in listed["qwen3"].iterdir():
         (tmp_path / file.name.replace("model.safetensors", "pytorch_model.bin")).symlink_to(file)
     if is_own_machine:
-        monkeypatch.delenv(opening.ALLOWED)
-        monkeypatch.setattr(opening, "is_local", lambda: True)
+        monkeypatch.delenv(openable.ALLOWED)
+        monkeypatch.setattr(openable, "is_local", lambda: True)
     else:
-        monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+        monkeypatch.setenv(openable.ALLOWED, str(tmp_path))
     app = opened(HEADS, model=str(tmp_path))
     assert "a pickle" in sentences(app) and "\n" not in sentences(app)
     code = [each.value for each in app.code]
@@ -187,7 +187,7 @@ def test_a_second_text_with_a_token_that_the_model_lacks_is_a_sentence(tmp_path,
         tmp_path
     )
     byte_level(tmp_path)
-    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    monkeypatch.setenv(openable.ALLOWED, str(tmp_path))
     app = opened(HEADS, model=str(tmp_path), tab="cross", second_text="a <tool>", text="a dog")
     assert not app.exception and "the token “<tool>” (id 301)" in app.error[0].value.replace("\\", "")
 
@@ -200,7 +200,7 @@ def test_the_next_run_shows_files_that_were_replaced(tmp_path, monkeypatch):
 
     save(3)
     byte_level(tmp_path)
-    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    monkeypatch.setenv(openable.ALLOWED, str(tmp_path))
     app = opened(HEADS, model=str(tmp_path), layer="2", text="a dog")
     assert pictures(app) and not sentences(app)
     save(1)

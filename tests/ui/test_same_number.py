@@ -87,13 +87,13 @@ def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
     for query, key in pairs(trace):
         wanted = printed(weights[query, key]) if allowed[query, key] else "masked"
         in_cell = "< 0.0001" if allowed[query, key] and weights[query, key] < 5e-5 else wanted
-        look = head_view.Look(layer, head, query, key, key)
+        cell = head_view.Cell(layer, head, query, key, key)
         captions = (
             map_caption(trace, labels, layer, head),
             path_caption(trace, labels, layer, head, query, key),
         )
-        message = head_view.pack(trace, labels, look, captions[0])
-        header = head_view.path_of(trace, labels, look, captions[1])
+        message = head_view.pack(trace, labels, cell, captions[0])
+        header = head_view.path_of(trace, labels, cell, captions[1])
         path = path_numbers(trace, labels, layer, head, query, key)
         one = head_detail.weight_by_steps(trace, labels, layer, head, query, key)
         assert grid[query, key] == lines[query, key] == cells(message)[0, 0, query, key] == in_cell

@@ -9,7 +9,7 @@ from attnviz.cost import PRECISIONS, attention_name, kv_cache_bytes
 from attnviz.cost.units import bytes_text
 from attnviz.figures.cost.captions import beyond_text, crowd_text, is_beyond, short_name
 from attnviz.figures.cost.formulas import cache_equation
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import kind_style
 from attnviz.phrases import listed
 

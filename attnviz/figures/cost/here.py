@@ -13,7 +13,7 @@ from attnviz.equations import tex_lines
 from attnviz.figures.cost.captions import latent_widths
 from attnviz.figures.cost.formulas import cache_equation
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import base_figure, kind_style
 from attnviz.phrases import count
 

@@ -12,7 +12,7 @@ from attnviz.figures.cost.captions import crowd_text, precision_note
 from attnviz.figures.cost.formulas import cache_equation
 from attnviz.figures.cost.own import bar_rows, bar_totals
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import NEUTRAL
 from attnviz.mechanisms import Mixer
 from attnviz.phrases import count, listed

@@ -13,7 +13,7 @@ from attnviz.figures.cost.captions import beyond_context, short_name
 from attnviz.figures.cost.formulas import intensity_equations, rate_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, PETROL, base_figure
 from attnviz.phrases import count, listed
 

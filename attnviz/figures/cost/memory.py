@@ -9,7 +9,7 @@ from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name,
 from attnviz.figures.cost.formulas import fit_equation
 from attnviz.figures.cost.machines import parallel_note
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, base_figure
 from attnviz.phrases import count
 

@@ -22,7 +22,7 @@ from attnviz.figures.cost.captions import (
 from attnviz.figures.cost.formulas import attention_equation, by_part, cache_equation, sum_equation
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import bold, meanings
+from attnviz.figures.markup import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 from attnviz.phrases import count
 

@@ -13,7 +13,7 @@ from attnviz.figures.cost.formulas import prefill_equations
 from attnviz.figures.cost.machines import peak_note
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import meanings
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, base_figure
 
 LENGTHS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens

@@ -28,7 +28,7 @@ from attnviz.figures.cost.captions import (
 from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, Spot, place, spread
 from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.phrases import bold, meanings
+from attnviz.figures.markup import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, faded, kind_style
 from attnviz.mechanisms import Windowed
 from attnviz.phrases import count, listed

@@ -7,7 +7,7 @@ from attnviz.mistakes.mistake import Mistake, Source, Symptom
 from attnviz.mistakes.runs import Pass, format_number, largest, loss, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
-from attnviz.modules.parts import with_own_parts
+from attnviz.modules.shallow import with_own_parts
 
 RATE = 0.1
 

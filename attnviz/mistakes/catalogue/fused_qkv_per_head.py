@@ -8,7 +8,7 @@ from attnviz.mistakes.mistake import CannotOccur, Mistake, Source, Symptom
 from attnviz.mistakes.runs import loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import GroupedQueryAttention, Transformer
-from attnviz.modules.parts import with_own_parts
+from attnviz.modules.shallow import with_own_parts
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:

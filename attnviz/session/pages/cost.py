@@ -24,8 +24,8 @@ PAGE = Page(
     },
     elements=(
         Element("control-context", "amounts", "The slider of the context", drawing=False),
-        Element("compared", "closer", "Caches of a few models, to scale", "published"),
-        *charts("closer", {
+        Element("compared", "tabs", "Caches of a few models, to scale", "published"),
+        *charts("tabs", {
             "published": {
                 "published": "Published models", "totals": "Cache by context", "alternatives": "Another attention",
             },
@@ -35,8 +35,8 @@ PAGE = Page(
                 "machines": "Accelerators",
             },
         }),
-        Element("control-facts", "closer", "The model's configuration", "facts", drawing=False),
-        Element("figure-model-pasted", "closer", "Parameters of the pasted model", "facts", usual=False),
+        Element("control-facts", "tabs", "The model's configuration", "facts", drawing=False),
+        Element("figure-model-pasted", "tabs", "Parameters of the pasted model", "facts", usual=False),
         Element("figure-attention", "own", "Attention parameters", "published"),
         Element("figure-model", "own", "Parameters", "published"),
         Element("figure-cache", "own", "KV cache", "published"),

@@ -24,7 +24,7 @@ PAGE = Page(
     },
     elements=(
         Element("decode-player", "player", "The text as it is written"),
-        *charts("closer", {
+        *charts("tabs", {
             "with": {"step-work": "Work with and without a cache", "times": "Time with and without a cache"},
             "models": {"growth": "Five caches that grow", "family-times": "Time of a step"},
             "bounded": {

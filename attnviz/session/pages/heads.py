@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnviz.session.kinds import Choice, Flag, Number, Several, Text, setting
-from attnviz.session.opening import MAX_HEADS, MAX_LAYERS, ModelName
+from attnviz.session.openable import MAX_HEADS, MAX_LAYERS, ModelName
 from attnviz.session.page import Element, Page, charts
 
 MAX_PINNED = 8
@@ -42,8 +42,8 @@ PAGE = Page(
         Element("text-view", "text", "The text shaded by weight"),
         Element("head-view", "head", "The selected head"),
         Element("head-path", "path", "One query from score to weight"),
-        Element("lines", "closer", "Lines between tokens", "lines"),
-        *charts("closer", {
+        Element("lines", "tabs", "Lines between tokens", "lines"),
+        *charts("tabs", {
             "writes": {
                 "norms": "Norm of the head's output", "logits": "Effect on logits", "weighted": "Value-weighted map",
             },
@@ -55,9 +55,9 @@ PAGE = Page(
             "rollout": {"rollout": "Attention rollout"},
             "off": {"effects": "Ablation of each head"},
         }),
-        Element("family-mha", "closer", "The layer as MHA", "family"),
-        Element("family-mqa", "closer", "The layer as MQA", "family"),
-        Element("masks", "closer", "The same layer under each mask", "masks"),
+        Element("family-mha", "tabs", "The layer as MHA", "family"),
+        Element("family-mqa", "tabs", "The layer as MQA", "family"),
+        Element("masks", "tabs", "The same layer under each mask", "masks"),
     ),
     tab_before="heads_part",
 )  # fmt: skip

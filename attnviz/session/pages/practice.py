@@ -13,9 +13,9 @@ PAGE = Page(
     "Questions from live tensors and published models, graded by computation, and code to write yourself.",
     tabs={"drills": "Drills", "interview": "Mock interview", "write": "Write it yourself"},
     elements=(
-        Element("practice-drills", "parts", "The drills", "drills", drawing=False),
-        Element("practice-interview", "parts", "The mock interview", "interview", drawing=False),
-        Element("practice-write", "parts", "A task to write yourself", "write", drawing=False),
+        Element("practice-drills", "tabs", "The drills", "drills", drawing=False),
+        Element("practice-interview", "tabs", "The mock interview", "interview", drawing=False),
+        Element("practice-write", "tabs", "A task to write yourself", "write", drawing=False),
     ),
     lines={"write": "own_step"},
     needs_text=False,

@@ -24,7 +24,7 @@ PAGE = Page(
         Element("stored", "scale", "Parameters and a decode step, to scale"),
         Element("figure-latent-scale", "scale", "The latent, to scale", usual=False),
         Element("layer-maps", "maps", "The maps of one layer"),
-        *charts("closer", {
+        *charts("tabs", {
             "work": {"work": "Compute and memory of a decode step"},
             "cost": {
                 "losses": "Loss with fewer KV heads", "quality": "Held-out quality", "this-text": "Loss on this text",
@@ -32,7 +32,7 @@ PAGE = Page(
             "alike": {"similarity": "Similarity of heads"},
             "latent": {"latent": "The latent of MLA", "absorbing": "Absorbed and expanded: FLOPs of one token"},
         }),
-        Element("latent-checks", "closer", "Absorbed form = expanded form", "latent"),
+        Element("latent-checks", "tabs", "Absorbed form = expanded form", "latent"),
     ),
     tab_before="closer",
 )  # fmt: skip

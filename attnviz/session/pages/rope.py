@@ -24,8 +24,8 @@ PAGE = Page(
         Element("control-theta", "pairs", "The slider of the base", drawing=False),
         Element("figure-wavelengths", "pairs", "Wavelength of each pair"),
         Element("figure-rotations", "pairs", "cos and sin of each pair"),
-        Element("control-factor", "closer", "The slider of the scaling factor", "longer", drawing=False),
-        *charts("closer", {
+        Element("control-factor", "tabs", "The slider of the scaling factor", "longer", drawing=False),
+        *charts("tabs", {
             "distance": {
                 "apart": "One score against distance", "decay": "The decay bound", "by-distance": "Mean score",
             },

@@ -17,9 +17,9 @@ PAGE = Page(
         "tiles": "Softmax in tiles",
     },
     elements=(
-        Element("source-walk", "parts", "The source, line by line", "walk"),
-        Element("decode-walk", "parts", "A decode step, line by line", "step"),
-        *charts("parts", {
+        Element("source-walk", "tabs", "The source, line by line", "walk"),
+        Element("decode-walk", "tabs", "A decode step, line by line", "step"),
+        *charts("tabs", {
             "lens": {"candidates": "Next tokens", "attribution": "What made the logit", "lens": "Logit lens"},
             "residual": {"stream": "Norm of the residual stream", "written": "What each part writes"},
             "tiles": {"tile-row": "Softmax in tiles", "traffic": "Memory traffic"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from attnviz.session.lessons import FOLDER
+from attnviz.session.lesson import FOLDER
 from attnviz.session.pages import ELEMENTS
 from attnviz.session.settings import Settings
 from attnviz.ui.components.as_bytes import as_bytes

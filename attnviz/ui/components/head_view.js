@@ -36,7 +36,7 @@ function create(root) {
   document.fonts.load(fontOf(view)).then(view.paint, () => {}); // repaint once the font has loaded
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);
   view.key.onchange = () => choose(view, view.d.query, +view.key.value);
-  view.colour.onchange = view.exclude.onchange = () => look(view);
+  view.colour.onchange = view.exclude.onchange = () => chooseScale(view);
   view.pin.onclick = () => view.send("pin", !view.d.pinned);
   view.map.onpointermove = hovering((e) => point(view, e));
   view.map.onpointerleave = hovering(() => showReadout(view, null));
@@ -195,12 +195,12 @@ function choose(view, query, chosen) {
   view.send("cell", [query, chosen]);
 }
 
-function look(view) {
+function chooseScale(view) {
   const { colour, exclude } = view;
   Object.assign(view.d, { scale: colour.value, exclude: exclude.checked });
   paintMap(view);
   paintBar(view);
-  view.send("look", [colour.selectedIndex, exclude.checked]);
+  view.send("scale", [colour.selectedIndex, exclude.checked]);
 }
 
 // ---- texts

@@ -64,7 +64,7 @@ _mount_path = declared("head_path", PATH_HTML, css="head_view")
 
 
 @dataclass(frozen=True)
-class Look:
+class Cell:
     """The selection within a head, and how its map is drawn."""
 
     layer: int
@@ -80,41 +80,41 @@ class Look:
 def head_view(
     trace: Trace,
     labels: Sequence[str],
-    look: Look,
+    cell: Cell,
     caption: Caption,
     merged: Merged | None = None,
     *,
     key: str,
     on_head: Callable[[int, int], None],
     on_cell: Callable[[int, int], None],
-    on_look: Callable[[str, bool], None],
+    on_scale: Callable[[str, bool], None],
     on_pin: Callable[[], None],
 ) -> None:
     """Show the map.
 
     `on_head(layer, head)` runs after a head was chosen in a `head_grid`; `on_cell(query, key)` after a cell or token
-    was chosen, key -1 for the strongest key; `on_look(scale, exclude_first)` after a change of the colour scale;
+    was chosen, key -1 for the strongest key; `on_scale(scale, exclude_first)` after a change of the colour scale;
     `on_pin()` when the head is pinned or unpinned. labels: T token labels. merged: maps to draw instead of the trace's;
     `on_cell` then runs with two characters.
     """
     n, most = len(merged.labels if merged else labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
 
-    def head(sent: object) -> None:
+    def take_head(sent: object) -> None:
         on_head(*within(sent, 0, most))
 
-    def cell(sent: object) -> None:
+    def take_cell(sent: object) -> None:
         on_cell(*within(sent, -1, (n - 1, n - 1)))
 
-    def scale(sent: object) -> None:
+    def take_scale(sent: object) -> None:
         which, exclude_first = within(sent, 0, (len(SCALES) - 1, 1))
-        on_look(list(SCALES)[which], bool(exclude_first))
+        on_scale(list(SCALES)[which], bool(exclude_first))
 
     _mount(
         key=key,
-        data=pack(trace, labels, look, caption, merged),
-        on_head_change=on_event(key, "head", head),
-        on_cell_change=on_event(key, "cell", cell),
-        on_look_change=on_event(key, "look", scale),
+        data=pack(trace, labels, cell, caption, merged),
+        on_head_change=on_event(key, "head", take_head),
+        on_cell_change=on_event(key, "cell", take_cell),
+        on_scale_change=on_event(key, "scale", take_scale),
         on_pin_change=on_pin,
     )
 
@@ -122,7 +122,7 @@ def head_view(
 def head_path(
     trace: Trace,
     labels: Sequence[str],
-    look: Look,
+    cell: Cell,
     caption: Caption,
     *,
     key: str,
@@ -130,45 +130,45 @@ def head_path(
 ) -> None:
     """Show one query's path from score to weight. `on_cell(query, key)` runs on a click on a bar."""
     most = len(labels) - 1, len(labels) - 1
-    data = as_bytes(path_of(trace, labels, look, caption))
+    data = as_bytes(path_of(trace, labels, cell, caption))
     _mount_path(key=key, data=data, on_cell_change=on_event(key, "cell", lambda sent: on_cell(*within(sent, -1, most))))
 
 
-def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption, merged: Merged | None = None) -> bytes:
+def pack(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption, merged: Merged | None = None) -> bytes:
     """Return the payload for the browser, with cells of shape (1, 1, T, S)."""
     maps: Trace | Merged = merged or trace
-    weights, allowed = maps.weights[look.layer, look.head], maps.allowed[look.layer]  # (T, S) each
-    read, n_kv_heads = trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads
+    weights, allowed = maps.weights[cell.layer, cell.head], maps.allowed[cell.layer]  # (T, S) each
+    read, n_kv_heads = trace.config.layer.kv_head_of[cell.head], trace.config.n_kv_heads
     header = {
-        **_shared(trace, labels, look, caption),
-        "head": [look.layer, look.head],
-        "chosen": look.chosen, "scale": look.scale, "exclude": look.exclude_first, "pinned": look.pinned,
+        **_shared(trace, labels, cell, caption),
+        "head": [cell.layer, cell.head],
+        "chosen": cell.chosen, "scale": cell.scale, "exclude": cell.exclude_first, "pinned": cell.pinned,
         "tops": [1.0, largest_but_first(weights)],
         "ramps": ramps([read], n_kv_heads),
         "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
-        **(_by_character(merged, look) if merged else {}),
+        **(_by_character(merged, cell) if merged else {}),
     }  # fmt: skip
     return message(header, cells_of(weights[None, None], allowed[None], len(weights)))
 
 
-def _by_character(merged: Merged, look: Look) -> dict:
+def _by_character(merged: Merged, cell: Cell) -> dict:
     """Return the header fields that differ where the map's rows and columns are characters.
 
     The strongest key of a merged row need not be the character of the strongest token.
     """
-    query, chosen = merged.at(look.query), merged.at(look.chosen)
-    strongest = int(merged.weights[look.layer, look.head][query].argmax())
+    query, chosen = merged.at(cell.query), merged.at(cell.chosen)
+    strongest = int(merged.weights[cell.layer, cell.head][query].argmax())
     return {
         "labels": merged.labels, "positions": merged.positions, "tokens": merged.last,
         "query": query, "key": strongest if chosen < 0 else chosen, "chosen": chosen,
     }  # fmt: skip
 
 
-def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> dict:
+def path_of(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption) -> dict:
     """Return the path's payload: the query's scores and weights, rounded as they are printed."""
-    layer, head, query = look.layer, look.head, look.query
+    layer, head, query = cell.layer, cell.head, cell.query
     return {
-        **_shared(trace, labels, look, caption),
+        **_shared(trace, labels, cell, caption),
         "texts": {"from": caption.title, "steps": caption.note, "sum": _with_legend(caption)},
         "stages": STAGES,
         "scores": rounded(trace.scores_of(layer, head)[query]).tolist(),
@@ -177,12 +177,12 @@ def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -
     }  # fmt: skip
 
 
-def _shared(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> dict:
+def _shared(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption) -> dict:
     """Return the header fields shared by the map and the path."""
-    mark = theme.kv_colour(trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads)
+    mark = theme.kv_colour(trace.config.layer.kv_head_of[cell.head], trace.config.n_kv_heads)
     return {
-        "labels": list(labels), "query": look.query, "key": look.key, "alt": caption.alt,
-        "mark": mark, "legend": [[mark, _hue_name(trace, look.head)]], "masked": list(theme.MASKED_RGBA),
+        "labels": list(labels), "query": cell.query, "key": cell.key, "alt": caption.alt,
+        "mark": mark, "legend": [[mark, _hue_name(trace, cell.head)]], "masked": list(theme.MASKED_RGBA),
     }  # fmt: skip
 
 

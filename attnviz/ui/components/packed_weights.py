@@ -50,4 +50,6 @@ def message(header: dict, cells: np.ndarray) -> bytes:
 def ramps(kv_heads: Iterable[int], n_kv_heads: int) -> dict[str, list[list[list[int]]]]:
     """Return the colour stops of each KV head's ramp, (RAMP_STOPS, 3), on a "light" and on a "dark" page."""
     picked, heads = np.linspace(0, 255, RAMP_STOPS).round().astype(int), list(kv_heads)
-    return {look: [theme.kv_ramp(k, n_kv_heads, look)[picked].tolist() for k in heads] for look in theme.RAMP_ENDS}
+    return {
+        scheme: [theme.kv_ramp(k, n_kv_heads, scheme)[picked].tolist() for k in heads] for scheme in theme.RAMP_ENDS
+    }

@@ -130,7 +130,9 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int, words: Seq
         "stops": stops,
         "calls": _calls(walk.run, {stop.line.index: i for i, stop in enumerate(walk.stops)}),
         "pictures": pictures.headers,
-        "ramps": {look: [_ramp(look, k, n_kv_heads) for k in (*range(n_kv_heads), None)] for look in theme.RAMP_ENDS},
+        "ramps": {
+            scheme: [_ramp(scheme, k, n_kv_heads) for k in (*range(n_kv_heads), None)] for scheme in theme.RAMP_ENDS
+        },
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
@@ -223,7 +225,7 @@ class _Pictures:
         return [self._words[picture.first[1] + i] for i in range(picture.numbers.shape[1])]
 
 
-def _ramp(look: str, kv_head: int | None, n_kv_heads: int) -> list[list[list[int]]]:
+def _ramp(scheme: str, kv_head: int | None, n_kv_heads: int) -> list[list[list[int]]]:
     """Return the ramps for negative and positive values, RAMP_STOPS colours each: grey below 0, the KV head's hue."""
     picked = np.linspace(0, 255, RAMP_STOPS).round().astype(int)
-    return [each[picked].tolist() for each in theme.diverging_ramps(kv_head, n_kv_heads, look)]
+    return [each[picked].tolist() for each in theme.diverging_ramps(kv_head, n_kv_heads, scheme)]

@@ -43,7 +43,7 @@ def show() -> None:
         "cache, which often limits how long texts can be, and how many fit at once."
     )
     controls()
-    closer()
+    tabs()
     own_model()
     if (found := st.session_state.get("measurement")) and found.running:
         _progress()
@@ -65,7 +65,7 @@ def controls(view: View) -> None:
             reruns=(),
             help="1 K = 1,024 tokens, 1 M = 1,048,576.",
         )
-        all_parts = ("amounts", "own", "closer")
+        all_parts = ("amounts", "own", "tabs")
         state.control(
             st.select_slider, "Batch size, sequences", "batch", options=sorted(batches), width=220, reruns=all_parts
         )
@@ -120,8 +120,8 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     st.caption(said)
 
 
-@state.part("closer", countable)
-def closer(view: View) -> None:
+@state.part("tabs", countable)
+def tabs(view: View) -> None:
     """Summary sentence and the open tab; the others are not computed."""
     show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
     summary = st.empty()
@@ -205,7 +205,7 @@ def facts(view: View) -> None:
     )  # fmt: skip
     with st.container(horizontal=True):
         # The text area already applies its text on blur; the button makes that discoverable.
-        st.button("Count this model", on_click=state.rerun, args=("closer",))
+        st.button("Count this model", on_click=state.rerun, args=("tabs",))
         st.button(f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,))
     if not s.facts.strip():
         st.info(
@@ -262,7 +262,7 @@ def _describe(found: Description) -> None:
 
 def _take_facts(preset: str) -> None:
     state.change(facts=facts_of(preset))
-    state.rerun("closer")
+    state.rerun("tabs")
 
 
 def memory(view: View) -> None:

@@ -33,7 +33,7 @@ from attnviz.ui.measuring import progress
 BRANCHES = "decode branches"  # {text: earlier continuations, the newest last}
 REQUEST = "decode asked"  # (tokens beyond the link's, the browser's request number, steps the browser has), read once
 PLACED = "decode placed"  # names the settings for which the server last set the player's position
-CLOSER = "decode closer"  # container key of the open tab, which identifies what it was drawn for
+OPEN_TAB = "decode tab"  # container key of the open tab, which identifies what it was drawn for
 # On the default text, of the five checkpoints' first 24 steps, 0 to 4 then leave only one token; by default 16 to 22.
 VARIED = {"temperature": 1.0, "penalty": 1.2}
 SAMPLING_HELP = {  # in the order in which they are applied
@@ -55,7 +55,7 @@ def show() -> None:
     top()
     sampling()
     player()
-    closer()
+    tabs()
 
 
 @state.part("top")
@@ -125,7 +125,7 @@ def player(view: View) -> None:
         on_more=partial(_take_more, view, ids), on_head=_take_head,
     )  # fmt: skip
     if stale:
-        st.html(f"<style>.st-key-{st.session_state[CLOSER]} {{ opacity: 0.5 }}</style>")
+        st.html(f"<style>.st-key-{st.session_state[OPEN_TAB]} {{ opacity: 0.5 }}</style>")
 
 
 def _text(view: View, written: Written) -> Text:
@@ -157,7 +157,7 @@ def _take_at(view: View, ids: list[int], reached: int) -> None:
     if not _is_current(view, ids):
         return
     _store_position(ids, reached)
-    state.rerun("closer" if _is_stale(View(state.current())) else state.LINKS)
+    state.rerun("tabs" if _is_stale(View(state.current())) else state.LINKS)
 
 
 def _store_position(ids: list[int], reached: int) -> None:
@@ -233,13 +233,13 @@ def _take_branch(written: tuple[int, ...], sampling: dict[str, float]) -> None:
 # ---- the tabs
 
 
-@state.part("closer")
-def closer(view: View) -> None:
+@state.part("tabs")
+def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
     tab = state.tabs(view, "Look closer")
-    drawn_for = st.session_state[CLOSER] = _drawn_for(view)
+    drawn_for = st.session_state[OPEN_TAB] = _drawn_for(view)
     with st.container(key=drawn_for):  # the key is a CSS class: `player` dims the tab while it is stale
-        PARTS[tab](view)
+        TABS[tab](view)
     with st.expander("Source of decoding: attnviz/decode", key="decode-source", on_change="rerun") as source:
         if charts.is_open(source):
             for file, text in zip(st.tabs(list(compute.sources())), compute.sources().values(), strict=True):
@@ -255,7 +255,7 @@ def _drawn_for(view: View) -> str:
 
 def _is_stale(view: View) -> bool:
     """Check whether the open tab was drawn for another text or other sampling."""
-    return st.session_state.get(CLOSER) not in (None, _drawn_for(view))
+    return st.session_state.get(OPEN_TAB) not in (None, _drawn_for(view))
 
 
 def _with(view: View) -> None:
@@ -386,7 +386,7 @@ def _text_of(view: View, ids: Sequence[int]) -> str:
     return compute.text_of(view, ids).strip()
 
 
-PARTS = {
+TABS = {
     "with": _with, "models": _models, "bounded": _bounded, "paged": _paged, "speculate": _speculate,
     "roofline": _roofline,
 }  # fmt: skip

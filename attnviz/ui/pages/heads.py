@@ -20,24 +20,24 @@ from attnviz.phrases import count, first_of
 from attnviz.session.pages.heads import MAX_PINNED
 from attnviz.session.shared import NOBODY_CHOSE
 from attnviz.ui import charts, state
-from attnviz.ui.arriving import LayerProgress
 from attnviz.ui.components.head_grid import head_grid, layer_cells
-from attnviz.ui.components.head_view import Look, head_path, head_view
+from attnviz.ui.components.head_view import Cell, head_path, head_view
 from attnviz.ui.components.text_view import text_view
 from attnviz.ui.headline import headline, mla_grid_options, run_title, soft_capped, split_text
-from attnviz.ui.pages import heads_parts, heads_studies
+from attnviz.ui.layer_progress import LayerProgress
+from attnviz.ui.pages import heads_studies, heads_tabs
 
 STOPPED = "layers stopped"  # session key: the `_grid_key` whose computation the user has stopped
-PARTS = {
-    "lines": heads_parts.lines,
-    "writes": heads_parts.writes,
-    "number": heads_parts.number,
-    "stages": heads_parts.stages,
-    "side": heads_parts.side_by_side,
-    "difference": heads_parts.difference,
+TABS = {
+    "lines": heads_tabs.lines,
+    "writes": heads_tabs.writes,
+    "number": heads_tabs.number,
+    "stages": heads_tabs.stages,
+    "side": heads_tabs.side_by_side,
+    "difference": heads_tabs.difference,
     "does": heads_studies.does,
-    "average": heads_parts.average,
-    "rollout": heads_parts.rolled,
+    "average": heads_tabs.average,
+    "rollout": heads_tabs.rolled,
     "family": heads_studies.family,
     "off": heads_studies.off,
     "masks": heads_studies.masks,
@@ -63,7 +63,7 @@ def show() -> None:
         top()
         _maps()
     path()
-    closer()
+    tabs()
 
 
 def _maps() -> None:
@@ -191,15 +191,15 @@ def read(view: View) -> None:
 def head(view: View) -> None:
     """The selected head's map."""
     view = replace(view, padded=True)
-    look, merged = _look(view), view.merged
+    cell, merged = _cell(view), view.merged
     caption = map_caption(
-        view.trace, view.labels, look.layer, look.head, scale=look.scale, exclude_first=look.exclude_first,
+        view.trace, view.labels, cell.layer, cell.head, scale=cell.scale, exclude_first=cell.exclude_first,
         merged=merged,
     )  # fmt: skip
     head_view(
-        view.trace, view.labels, look, caption, merged, key="head-view", on_head=heads_parts.select,
-        on_cell=partial(_take_characters, view) if merged else _take_cell, on_look=_take_look,
-        on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
+        view.trace, view.labels, cell, caption, merged, key="head-view", on_head=heads_tabs.select,
+        on_cell=partial(_take_characters, view) if merged else _take_cell, on_scale=_take_scale,
+        on_pin=partial(_take_pin, f"{cell.layer}.{cell.head}"),
     )  # fmt: skip
 
 
@@ -207,27 +207,27 @@ def head(view: View) -> None:
 def path(view: View) -> None:
     """Role of the selected head, one query from score to weight, the zoomable map, and the numbers of both."""
     view = replace(view, padded=True)
-    look = _look(view)
-    st.markdown(_role(view, look), help=DEFINITION)
+    cell = _cell(view)
+    st.markdown(_role(view, cell), help=DEFINITION)
     if view.config.attention_softcap is not None:
         st.info(f"{soft_capped(view)} The steps from score to weight are not drawn for this model.")
         return
-    caption = path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key)
-    head_path(view.trace, view.labels, look, caption, key="head-path", on_cell=_take_cell)
+    caption = path_caption(view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key)
+    head_path(view.trace, view.labels, cell, caption, key="head-path", on_cell=_take_cell)
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
 
 
-def _role(view: View, look: Look) -> str:
+def _role(view: View, cell: Cell) -> str:
     """Return Markdown, a title and a text, on what the head does on the probes and on this text."""
-    probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[look.layer][look.head]
-    scores = compute_heads.scores_of(view.settings).of(look.layer, look.head)
-    here = text_sentence(*compute_heads.text_scores_of(view, look.layer, look.head), view.labels)
+    probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[cell.layer][cell.head]
+    scores = compute_heads.scores_of(view.settings).of(cell.layer, cell.head)
+    here = text_sentence(*compute_heads.text_scores_of(view, cell.layer, cell.head), view.labels)
     return f"### {escaped(role_title(role, scores, probes))}\n\n{escaped(f'{role_text(role, scores, probes)} {here}')}"
 
 
-def _look(view: View) -> Look:
+def _cell(view: View) -> Cell:
     s = view.settings
-    return Look(
+    return Cell(
         *view.layer_and_head,
         query=view.query,
         key=view.key,
@@ -240,7 +240,7 @@ def _look(view: View) -> Look:
 
 def _take_cell(query: int, key: int) -> None:
     state.change(query=query, key=key)
-    state.rerun(*heads_parts.SELECTED)
+    state.rerun(*heads_tabs.SELECTED)
 
 
 def _take_characters(view: View, query: int, key: int) -> None:
@@ -250,9 +250,9 @@ def _take_characters(view: View, query: int, key: int) -> None:
     _take_cell(last, view.spans[key].start + int(row[slice(*view.spans[key][:2])].argmax()) if key >= 0 else -1)
 
 
-def _take_look(scale: str, exclude_first: bool) -> None:
+def _take_scale(scale: str, exclude_first: bool) -> None:
     state.change(colour=scale, sink_aside=exclude_first)
-    state.rerun(*heads_parts.SELECTED)
+    state.rerun(*heads_tabs.SELECTED)
 
 
 def _take_pin(name: str) -> None:
@@ -264,20 +264,20 @@ def _take_pin(name: str) -> None:
 def _map(view: View) -> Drawing:
     from attnviz.figures import heads
 
-    look = _look(view)
+    cell = _cell(view)
     return heads.head_map(
-        view.trace, view.labels, look.layer, look.head,
-        scale=look.scale, exclude_first=look.exclude_first, query=look.query, key=look.key,
+        view.trace, view.labels, cell.layer, cell.head,
+        scale=cell.scale, exclude_first=cell.exclude_first, query=cell.query, key=cell.key,
         ground=st.context.theme.type, unmerged=view.merged is not None,
     )  # fmt: skip
 
 
 def _path(view: View) -> Caption:
-    look = _look(view)
-    return path_numbers(view.trace, view.labels, look.layer, look.head, look.query, look.key)
+    cell = _cell(view)
+    return path_numbers(view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key)
 
 
-@state.part("closer")
-def closer(view: View) -> None:
+@state.part("tabs")
+def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
-    PARTS[state.tabs(view, "Look closer")](replace(view, padded=True))
+    TABS[state.tabs(view, "Look closer")](replace(view, padded=True))

@@ -22,14 +22,14 @@ from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
 from attnviz.figures.numbers import printed, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of, listed
-from attnviz.session.opening import MODEL_NAMES, MODELS, offered, short_name
+from attnviz.session.openable import MODEL_NAMES, MODELS, offered, short_name
 from attnviz.session.shared import OWN_THETA
 from attnviz.ui import charts, instead, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import quoted
 from attnviz.ui.measuring import MeasurementProgress
-from attnviz.ui.pages.heads_parts import SELECTED, kv_names, second_text, select
+from attnviz.ui.pages.heads_tabs import SELECTED, kv_names, second_text, select
 from attnviz.ui.problems import show_problem
 
 TRAINING = (  # as in the model card, attnviz/checkpoints/README.md
@@ -214,7 +214,7 @@ def _effect_map(view: View, effects: compute_ablation.Effects) -> Drawing:
 
 def _set_stopped(key: Hashable) -> None:
     st.session_state[STOPPED] = key
-    state.rerun("closer")
+    state.rerun("tabs")
 
 
 def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from attnviz.compute import lessons as compute
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
-from attnviz.session.lessons import Lesson
+from attnviz.session.lesson import Lesson
 from attnviz.ui import state
 
 COLUMNS = 2

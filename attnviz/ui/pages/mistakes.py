@@ -11,7 +11,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.mistakes import SUBJECTS, Mistake, Symptom, all_mistakes
 from attnviz.mistakes.runs import format_number
 from attnviz.phrases import count, listed
-from attnviz.session.opening import MODEL_NAMES
+from attnviz.session.openable import MODEL_NAMES
 from attnviz.session.pages import PAGES
 from attnviz.ui import charts, state
 from attnviz.ui.components.focus_next import focus_next

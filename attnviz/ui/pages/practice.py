@@ -39,12 +39,12 @@ def clock(view: View) -> None:
         code.watch(file)
 
 
-@state.part("parts", always)
+@state.part("tabs", always)
 def parts(view: View) -> None:
     """The open tab."""
     tab = state.tabs(view, "Show", quiet=True)
     with st.container(key=f"practice-{tab}"):
-        PARTS[tab](view)
+        TABS[tab](view)
     attempts.move_focus()
 
 
@@ -124,7 +124,7 @@ def _open_tab(tab: str) -> None:
 
 def _another() -> None:
     state.change(question_set=random.randrange(1_000_000))
-    state.rerun("parts")
+    state.rerun("tabs")
 
 
 def _start(of: str, label: str) -> None:
@@ -170,7 +170,7 @@ def _load() -> None:
         st.session_state[attempts.PROGRESS] = compute.Progress.read(file.read(compute.LARGEST_FILE + 1))
     except ValueError as error:
         st.session_state["progress message"] = str(error)
-    state.rerun("parts")
+    state.rerun("tabs")
 
 
-PARTS = {"drills": _drills, "interview": _interview, "write": code.show}
+TABS = {"drills": _drills, "interview": _interview, "write": code.show}

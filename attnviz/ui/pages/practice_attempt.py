@@ -59,7 +59,7 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
 def _continue(after: Attempt, counted: Attempt | None = None) -> None:
     """Store the attempt and rerun its part; rerun the whole page when it ends, to remove the clock."""
     _store(after, counted)
-    state.rerun(*([] if after.done else ["parts"]))
+    state.rerun(*([] if after.done else ["tabs"]))
 
 
 def begin(of: str) -> None:
@@ -176,12 +176,12 @@ def _pictures(question: Question, key: str, given: object, *, answered: bool = F
 
 def _choose_cell(key: str, cell: tuple[int, ...]) -> None:
     st.session_state[key] = f"{cell[0]}, {cell[1]}"
-    state.rerun("parts")
+    state.rerun("tabs")
 
 
 def _choose_map(key: str, i: int) -> None:
     st.session_state[key] = i
-    state.rerun("parts")
+    state.rerun("tabs")
 
 
 def _take(key: str) -> None:
@@ -194,7 +194,7 @@ def _take(key: str) -> None:
     grade = question.grade(given)
     if key and not grade.read:
         st.session_state["practice message"] = grade.explanation
-        state.rerun("parts")
+        state.rerun("tabs")
         return
     after = attempt.answer(given, time.monotonic())
     if attempt.feedback and after.answered:

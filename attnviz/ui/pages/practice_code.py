@@ -15,7 +15,7 @@ from attnviz.compute import practice as compute
 from attnviz.compute.view import View
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
-from attnviz.ui import local, state
+from attnviz.ui import local_session, state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.source_walk import packed_walk
 from attnviz.ui.walking import take_entry, take_step
@@ -28,7 +28,7 @@ def own_file() -> tuple[Path | None, str]:
     file = own_code.own_file()
     if file is None:
         return None, ""
-    reason = local.refusal()
+    reason = local_session.refusal()
     return (None, reason) if reason else (file, "")
 
 
@@ -120,17 +120,17 @@ def _own(view: View, file: Path) -> None:
         return
     _selected(view)
     with st.spinner("Running your file on the shipped weights …"), _waiting() as tick:
-        look = own_code.run_on_weights(view, file, name, tick)
-    if look.found.right is not None:
-        _own_maps(look, name, verdict.passed)
+        shipped = own_code.run_on_weights(view, file, name, tick)
+    if shipped.found.right is not None:
+        _own_maps(shipped, name, verdict.passed)
     st.markdown("### Your source, line by line")
-    if look.found.walk:
+    if shipped.found.walk:
         packed_walk(
-            look.found.walk, look.found.places, key="own-walk", on_step=partial(take_step, field="own_step"),
+            shipped.found.walk, shipped.found.places, key="own-walk", on_step=partial(take_step, field="own_step"),
             on_entry=partial(take_entry, field="own_step"),
         )  # fmt: skip
     else:
-        st.warning(escaped(look.found.walk_problem or "No line made a tensor."), icon=":material/code_off:")
+        st.warning(escaped(shipped.found.walk_problem or "No line made a tensor."), icon=":material/code_off:")
 
 
 @contextmanager
@@ -186,25 +186,25 @@ def _selected(view: View) -> None:
             state.control(st.selectbox, label, field, shown=shown, options=range(n), width=110)
 
 
-def _own_maps(look: own_code.ShippedRun, task: str, passed: bool) -> None:
+def _own_maps(shipped: own_code.ShippedRun, task: str, passed: bool) -> None:
     """The user's maps beside the correct ones: the selected head large, all heads small."""
     st.markdown("### Your maps with the shipped weights, beside the correct ones")
-    if look.found.yours is None:
-        st.warning(escaped(look.found.maps_problem or "Your code returned no maps."), icon=":material/grid_off:")
+    if shipped.found.yours is None:
+        st.warning(escaped(shipped.found.maps_problem or "Your code returned no maps."), icon=":material/grid_off:")
         return
-    maps, differences = look.maps, look.max_difference
-    at = look.head if len(maps) > 1 else 0
+    maps, differences = shipped.maps, shipped.max_difference
+    at = shipped.head if len(maps) > 1 else 0
     worst = max(differences)
     same = "They are equal" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2g}"
     if not passed and worst < own_code.LEAST_SHOWN:
         same += ": the checks that failed above test something other than the weights of this call, which has no mask"
     rope = " The task has no RoPE, so both maps are computed without it." if task in own_code.WITHOUT_ROPE else ""
-    where = f"checkpoint {look.checkpoint}, layer {look.layer}"
-    st.markdown(f"{where.capitalize()}, {count(len(look.labels), 'token')}. {same}.{rope}")
+    where = f"checkpoint {shipped.checkpoint}, layer {shipped.layer}"
+    st.markdown(f"{where.capitalize()}, {count(len(shipped.labels), 'token')}. {same}.{rope}")
     answer_maps(
-        [(maps[at][0], f"Yours, head {look.head}"), (maps[at][1], f"Right, head {look.head}")],
+        [(maps[at][0], f"Yours, head {shipped.head}"), (maps[at][1], f"Right, head {shipped.head}")],
         key="own-head", title=f"Yours and right, {where}",
-        labels=look.labels, hues=(look.kv_heads[at],) * 2, n_kv_heads=look.n_kv_heads, width=400,
+        labels=shipped.labels, hues=(shipped.kv_heads[at],) * 2, n_kv_heads=shipped.n_kv_heads, width=400,
     )  # fmt: skip
     if len(maps) > 1:
         yours = [
@@ -213,5 +213,5 @@ def _own_maps(look: own_code.ShippedRun, task: str, passed: bool) -> None:
         answer_maps(
             [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))],
             key="own-heads", title=f"Yours above, right below, {where}", per_row=len(maps),
-            labels=look.labels, hues=look.kv_heads * 2, n_kv_heads=look.n_kv_heads,
+            labels=shipped.labels, hues=shipped.kv_heads * 2, n_kv_heads=shipped.n_kv_heads,
         )  # fmt: skip

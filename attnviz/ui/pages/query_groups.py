@@ -37,7 +37,7 @@ def show() -> None:
         cached()
     scale()
     maps()
-    closer()
+    tabs()
 
 
 def comparable(view: View) -> bool:
@@ -104,7 +104,7 @@ def sharing(view: View) -> None:
 
 def _take_head(head: int) -> None:
     state.change(head=head)
-    state.rerun("sharing", "maps", "closer")
+    state.rerun("sharing", "maps", "tabs")
 
 
 def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
@@ -194,8 +194,8 @@ def maps(view: View) -> None:
     )
 
 
-@state.part("closer", comparable)
-def closer(view: View) -> None:
+@state.part("tabs", comparable)
+def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
     show = {
         "equal": _equal,

@@ -23,7 +23,7 @@ from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.headline import headline
 
-PARTS = ("rotation", "pairs", "closer")  # parts that show the selected head, tokens and pair
+SELECTED = ("rotation", "pairs", "tabs")  # parts that show the selected head, tokens and pair
 LAYOUTS = {"half": "half-split", "interleaved": "interleaved"}  # {value in the config: name on the page}
 STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 THETAS = tuple(round(step * 10.0**power) for power in range(2, 7) for step in STEPS) + (10_000_000,)
@@ -35,7 +35,7 @@ def show() -> None:
     top()
     rotation()
     pairs()
-    closer()
+    tabs()
 
 
 @state.part("top")
@@ -99,22 +99,22 @@ def selection(view: View) -> None:
     with st.container(horizontal=True):
         state.control(
             st.selectbox, "Query token", "query", shown=view.query, options=range(last + 1),
-            format_func=lambda i: f"{i} {view.labels[i]}", reruns=PARTS,
+            format_func=lambda i: f"{i} {view.labels[i]}", reruns=SELECTED,
         )  # fmt: skip
         state.control(
             st.selectbox, "Key token", "key", shown=-1 if strongest and not 0 <= key <= last else view.key,
             options=[-1, *range(last + 1)], format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "strongest",
-            reruns=PARTS, then=None if strongest else partial(_keep_query, view.query),
+            reruns=SELECTED, then=None if strongest else partial(_keep_query, view.query),
         )  # fmt: skip
         state.control(
-            st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=90, reruns=PARTS
+            st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=90, reruns=SELECTED
         )
         state.control(
-            st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=90, reruns=PARTS
+            st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=90, reruns=SELECTED
         )
         state.control(
             st.selectbox, "Pair", "pair", shown=pair, options=range(len(degrees)), width=190,
-            format_func=lambda i: f"{i}: {figures.three_digits(degrees[i])}° per token", reruns=PARTS,
+            format_func=lambda i: f"{i}: {figures.three_digits(degrees[i])}° per token", reruns=SELECTED,
         )  # fmt: skip
 
 
@@ -165,8 +165,8 @@ def _choose_theta(theta: float, own: float) -> None:
     )  # fmt: skip
 
 
-@state.part("closer", compute_rope.rotates)
-def closer(view: View) -> None:
+@state.part("tabs", compute_rope.rotates)
+def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
     st.header("Look closer", divider="gray")
     show = {

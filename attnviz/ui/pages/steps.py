@@ -41,7 +41,7 @@ def top(view: View) -> None:
     st.markdown(headline(view))
 
 
-@state.part("parts")
+@state.part("tabs")
 def parts(view: View) -> None:
     """The open tab with the controls for layer, head and tokens; the other tabs are not computed."""
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -51,7 +51,7 @@ def parts(view: View) -> None:
         st.caption("The source below is the code that ran; each marked line shows the tensor it made.")
     if tab in ("walk", "lens", "residual") and len(view.ids) > compute_steps.MAX_RECORDED:
         st.caption(f"The first {compute_steps.MAX_RECORDED} of {len(view.ids)} tokens are recorded in this tab.")
-    PARTS[tab](view)
+    TABS[tab](view)
 
 
 def _selection(view: View, tab: str) -> None:
@@ -151,7 +151,7 @@ def _take_lens() -> None:
     cells = st.session_state["lens-table"].selection.cells
     if cells and cells[0][1][0].isdigit():
         state.change(lens=max(0, cells[0][0] - 1), query=int(cells[0][1].split()[0]))
-        state.rerun("parts")
+        state.rerun("tabs")
 
 
 def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int) -> None:
@@ -217,4 +217,4 @@ def _query(view: View) -> int:
     return min(view.query, len(view.ids) - 1, compute_steps.MAX_RECORDED - 1)
 
 
-PARTS = {"walk": _walk, "step": _decode_step, "lens": _prediction, "residual": _residual, "tiles": _tiles}
+TABS = {"walk": _walk, "step": _decode_step, "lens": _prediction, "residual": _residual, "tiles": _tiles}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnviz.session import opening
+from attnviz.session import openable
 from attnviz.session.settings import Settings
 
 HERE = "owner/model"
@@ -17,8 +17,8 @@ def folder(tmp_path):
 
 @pytest.fixture
 def hosted(folder, monkeypatch):
-    monkeypatch.setenv(opening.ALLOWED, f"{folder}, {HERE}")
-    monkeypatch.setattr(opening, "is_local", lambda: True)  # a proxy on the same machine can look local
+    monkeypatch.setenv(openable.ALLOWED, f"{folder}, {HERE}")
+    monkeypatch.setattr(openable, "is_local", lambda: True)  # a proxy on the same machine can look local
 
 
 def ways_around(folder) -> list[str]:
@@ -34,10 +34,10 @@ def ways_around(folder) -> list[str]:
 
 
 def test_hosted_only_what_is_listed_opens_word_for_word(hosted, folder):
-    assert not opening.may_choose()
-    assert opening.may_open(str(folder)) and opening.may_open(HERE)
+    assert not openable.may_choose()
+    assert openable.may_open(str(folder)) and openable.may_open(HERE)
     for name in ways_around(folder):
-        assert not opening.may_open(name), name
+        assert not openable.may_open(name), name
         found, notices = Settings.from_link({"model": name})
         assert found == Settings() and len(notices) == 1
         assert "cannot be opened here; gqa-4 is shown" in notices[0]
@@ -50,22 +50,22 @@ def test_a_listed_one_comes_back_from_its_link(hosted, folder):
 
 
 def test_without_a_list_nothing_opens_but_on_ones_own_machine(folder, monkeypatch):
-    monkeypatch.delenv(opening.ALLOWED, raising=False)
-    assert not any(map(opening.may_open, [str(folder), HERE, "..", "gpt2"]))
-    monkeypatch.setattr(opening, "is_local", lambda: True)
-    assert opening.may_open(str(folder)) and opening.may_open(HERE) and opening.may_open("gpt2")
+    monkeypatch.delenv(openable.ALLOWED, raising=False)
+    assert not any(map(openable.may_open, [str(folder), HERE, "..", "gpt2"]))
+    monkeypatch.setattr(openable, "is_local", lambda: True)
+    assert openable.may_open(str(folder)) and openable.may_open(HERE) and openable.may_open("gpt2")
     for name in ("..", "../listed", str(folder.parent), "a/b/c", "-x/y", "a/..", "", "/etc", f"{folder}\0"):
-        assert not opening.may_open(name), name
+        assert not openable.may_open(name), name
 
 
 def test_the_model_of_make_run_is_listed_and_the_last_opened_are_offered(folder, monkeypatch):
-    monkeypatch.setenv(opening.FIRST, str(folder))
-    monkeypatch.setattr(opening, "_recent", [])
-    assert opening.may_open(str(folder)) and opening.offered("own", ("own",)) == [str(folder)]
-    opening.remember("a/b"), opening.remember("c/d"), opening.remember("a/b")
-    assert opening.offered("own", ("own",)) == [str(folder)]
-    monkeypatch.setattr(opening, "is_local", lambda: True)
-    assert opening.offered("e/f", ("own",)) == [str(folder), "a/b", "c/d", "e/f"]
+    monkeypatch.setenv(openable.FIRST, str(folder))
+    monkeypatch.setattr(openable, "_recent", [])
+    assert openable.may_open(str(folder)) and openable.offered("own", ("own",)) == [str(folder)]
+    openable.remember("a/b"), openable.remember("c/d"), openable.remember("a/b")
+    assert openable.offered("own", ("own",)) == [str(folder)]
+    monkeypatch.setattr(openable, "is_local", lambda: True)
+    assert openable.offered("e/f", ("own",)) == [str(folder), "a/b", "c/d", "e/f"]
 
 
 def test_an_opened_models_own_theta_and_windows_are_kept_unless_chosen():

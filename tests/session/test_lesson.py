@@ -17,7 +17,7 @@ from attnviz.compute.placeholders import PLACEHOLDERS, filled, table
 from attnviz.compute.view import View
 from attnviz.cost import kv_cache_bytes, load_presets
 from attnviz.figures.group_quality import AVERAGED, TRAINED
-from attnviz.session.lessons import LessonError, parse, placeholders, replaced
+from attnviz.session.lesson import LessonError, parse, placeholders, replaced
 from attnviz.session.pages import ALL, ELEMENTS, PAGES, PURPOSES
 from attnviz.session.settings import Settings
 from attnviz.session.shared import SELECTION

@@ -1,4 +1,4 @@
-"""Single-element view of a page (for an iframe or a projector), and the presenter's bar."""
+"""Presentation mode: a page's drawings one at a time, and the presenter's bar."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def _drawing_of_step(s: Settings) -> str:
     return lesson.step(s.lesson_step).drawing if lesson else ""
 
 
-def presenter() -> None:
+def bar() -> None:
     """Presenter's bar: step through the page's drawings, show the link as a QR code, leave.
 
     In a lesson its steps lead on, and the lesson bar holds the presenter's tools.
     """
     if not state.current().lesson:
         with st.bottom, st.container(key="presenter"):
-            _presenter()
+            _bar()
 
 
 @state.part(state.PRESENTER, always)
-def _presenter(view: View) -> None:
+def _bar(view: View) -> None:
     s, element = view.settings, state.alone()
     shown = state.page().drawings(s.tab)
     at = shown.index(element) if element in shown else -1
@@ -60,10 +60,10 @@ def _presenter(view: View) -> None:
         if shown:
             _step_button("◀", "previous", "Left", _of_tab_before(s, element) or (shown[at - 1] if at > 0 else None))
             _step_button("▶", "following", "Right", shown[at + 1] if at + 1 < len(shown) else _of_next_tab(s))
-        presenter_tools(s)
+        tools(s)
 
 
-def presenter_tools(s: Settings) -> None:
+def tools(s: Settings) -> None:
     """Draw the QR code's button and the one that ends the presentation; enlarge the drawing."""
     element = state.alone()
     qr_code(s)

@@ -17,7 +17,7 @@ from attnviz.ui.components.line_view import line_view
 from attnviz.ui.components.narrow_screen import narrow_screen
 from attnviz.ui.headline import soft_capped
 
-SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell
+SELECTED = ("top", "text", "head", "path", "tabs")  # parts that show the selected head or cell
 DIFFERENCES = {"heads": "with another head", "texts": "with itself on a second text"}
 AVERAGES = {"layer": "the selected layer", "all": "all layers"}
 
@@ -139,7 +139,7 @@ def _difference_of_texts(view: View) -> None:
 def second_text(label: str) -> None:
     """Text area for a second text, with a button as below the first one."""
     state.control(st.text_area, label, "second_text", height=80)
-    st.button("Apply", key="apply-second-text", on_click=state.rerun, args=("closer",))
+    st.button("Apply", key="apply-second-text", on_click=state.rerun, args=("tabs",))
 
 
 def average(view: View) -> None:

@@ -1,4 +1,4 @@
-"""python -m attnviz.ui.look FOLDER FILE: run a user's file on the shipped weights, in a separate process."""
+"""python -m attnviz.ui.run_user_file FOLDER FILE: run a user's file on the shipped weights, in a separate process."""
 
 from __future__ import annotations
 

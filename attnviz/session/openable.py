@@ -1,6 +1,6 @@
-"""Permission to open models other than the shipped ones: any on the user's own machine, listed ones when hosted.
+"""Models that can be chosen, and permission to open others: any on the user's own machine, listed ones when hosted.
 
-Every server counts as hosted unless known to be local: `is_local` returns False until attnviz/ui/local.py has set it.
+Every server counts as hosted unless known to be local: `is_local` is false until attnviz/ui/local_session.py sets it.
 """
 
 from __future__ import annotations
