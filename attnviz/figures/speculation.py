@@ -10,6 +10,7 @@ from attnviz.config import SHIPPED
 from attnviz.equations import Equation, Value
 from attnviz.figures.decode import quartiles, unsteady
 from attnviz.figures.drawing import Drawing, escaped
+from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import printed
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import shortened
