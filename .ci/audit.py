@@ -28,7 +28,7 @@ def ask(packages: list[str]) -> str:
         command = [sys.executable, "-m", "pip_audit", "--format=json", "--progress-spinner=off", "--timeout=5"]
         command += ["--no-deps", "--disable-pip", f"--requirement={file.name}"]
         try:
-            return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS).stdout
+            return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False).stdout
         except subprocess.TimeoutExpired:
             return ""
 

@@ -60,9 +60,8 @@ def _decoded(pieces: Iterable[bytes]) -> str:
 
 def _spans(pieces: Sequence[bytes], units: Sequence[str]) -> list[Span]:
     """Return the shortest runs of tokens that end where one of these units of their text ends."""
-    units_before = {0: 0}  # bytes -> units that end there
-    for n, size in enumerate(accumulate(len(unit.encode("utf-8", "surrogateescape")) for unit in units), 1):
-        units_before[size] = n
+    sizes = accumulate((len(unit.encode("utf-8", "surrogateescape")) for unit in units), initial=0)
+    units_before = {size: n for n, size in enumerate(sizes)}  # bytes -> units that end there
     found, start, n = [], 0, 0
     for stop, size in enumerate(accumulate(map(len, pieces)), 1):
         if size in units_before:

@@ -67,7 +67,7 @@ def pytest_configure() -> None:
 def no_search_for_components() -> Iterator[None]:
     """Skip Streamlit's search for components in all installed packages, which takes most of an AppTest's time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", lambda: [])
+        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
         yield
 
 

@@ -68,7 +68,7 @@ def test_one_of_something_is_said_as_one(page):
                 seen = opened(Visit(page, Settings(**changes, tab=tab)))
                 captions = [str(part) for _, caption in seen.captions for part in texts_of(caption)]
                 for text in (*(said.text for said in seen.said), *captions):
-                    found |= {wrong: f"{name}, {tab}" for wrong in wrong_in(text)}
+                    found |= dict.fromkeys(wrong_in(text), f"{name}, {tab}")
     if page == COST:  # the tick of an axis
         found = {wrong: where for wrong, where in found.items() if wrong.strip() != "1 K tokens"}
     assert found == {}, "\n".join(f"{where}: {wrong}" for wrong, where in found.items())

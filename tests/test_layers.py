@@ -181,7 +181,8 @@ def compared_mechanisms(source: str) -> list[str]:
                 parts = list(ast.walk(kind))
             case _:
                 continue
-        if any(isinstance(n, ast.Constant) and n.value in MECHANISMS or getattr(n, "id", "") in MIXERS for n in parts):
+        named = {getattr(n, "value", None) for n in parts if isinstance(n, ast.Constant)}
+        if named & MECHANISMS or MIXERS & {getattr(n, "id", "") for n in parts}:
             wrong.append(f"line {getattr(node, 'lineno', 0)} compares a mechanism's name: ask config.mixer")
     return wrong
 

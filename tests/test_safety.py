@@ -152,7 +152,7 @@ def test_what_runs_a_persons_file_is_not_imported_by_the_server():
         return {
             path.stem
             for path in SOURCES
-            if re.search(rf"(import|\.){name} import |import {name}$", path.read_text(), re.M)
+            if re.search(rf"(import|\.){name} import |import {name}$", path.read_text(), re.MULTILINE)
         }
 
     assert {name: importers(name) for name in IN_A_PROCESS_OF_THEIR_OWN} == IN_A_PROCESS_OF_THEIR_OWN

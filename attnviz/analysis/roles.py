@@ -122,8 +122,8 @@ def _layer_scores(weights: np.ndarray, allowed: np.ndarray, keys: dict[str, np.n
     """Return weight (H,), chance and number of queries for each role, from weights (H, T, T)."""
     n_allowed = allowed.sum(-1)  # (T,)
     weight, chance, n_queries = {}, {}, {}
-    for name, at in keys.items():
-        at = at & allowed
+    for name, of_role in keys.items():
+        at = of_role & allowed
         n_keys = at.sum(-1)  # (T,)
         counted = (n_keys > 0) & (n_keys < n_allowed)  # queries with a key of the role and another one
         n = n_queries[name] = int(counted.sum())

@@ -5,7 +5,6 @@ Needs `huggingface_hub`, a dependency of `tokenizers`.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -148,7 +147,7 @@ def _fetch(remote: Remote, file: str, report: Callable[[int], None]) -> None:
     with part.open("ab") as to:
         bar = _progress_bar(report)
         http_get(metadata.location, to, resume_size=to.tell(), expected_size=metadata.size, tqdm_class=bar)
-    os.replace(part, blob)
+    part.replace(blob)
 
 
 def _progress_bar(report: Callable[[int], None]) -> Any:

@@ -67,7 +67,7 @@ def open_tokenizer(folder: Path) -> Tokenizer:
             raise ConfigError(f"tokenizer.json is larger than {MAX_JSON / 1e6:.0f} MB")
         try:
             return Tokenizer(path, end_ids(folder))
-        except Exception as error:  # tokenizers raises plain Exception
+        except Exception as error:  # noqa: BLE001 (tokenizers raises plain Exception)
             raise ConfigError(f"tokenizer.json cannot be read ({error})") from None
 
 

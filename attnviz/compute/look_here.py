@@ -28,7 +28,7 @@ def _standing_out(view: View) -> Found | None:
         return None
     if not isinstance(view.trace, LayerwiseTrace):
         return _found(view.run, view.ids, view.n_padding)
-    begun = 0 < len(heads.on_text(view, stopped=True).labels)
+    begun = len(heads.on_text(view, stopped=True).labels) > 0
     return standing_out.strongest(heads.on_text(view, stopped=begun).strongest, words_of(view))
 
 

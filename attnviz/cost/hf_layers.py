@@ -179,7 +179,7 @@ def _fields_of(layers: Sequence[Layer]) -> dict[str, Any] | None:
     ):
         return None
     windows = {mixer.window for mixer in mixers if isinstance(mixer, Grouped | Latent)} - {None}
-    if not windows and not isinstance(mixers[0], Grouped | Latent) or len(windows) > 1:
+    if (not windows and not isinstance(mixers[0], Grouped | Latent)) or len(windows) > 1:
         return None
     full = tuple(i for i, mixer in enumerate(mixers) if mixer.window is None)  # type: ignore[attr-defined]
     found = {"sliding_window": next(iter(windows), None), "full_layers": full if windows else (),

@@ -82,7 +82,10 @@ def opt(f: Fields) -> dict[str, Any]:
         "max_context": n,
         "tie_embeddings": f.flag("tie_word_embeddings"),
         **PLAIN,
-        **{"ffn": "relu", "qkv_bias": bias, "o_bias": bias, "ffn_bias": bias},
+        "ffn": "relu",
+        "qkv_bias": bias,
+        "o_bias": bias,
+        "ffn_bias": bias,
         "position": "learned",
         "learned_position_rows": n + 2,  # OPT counts positions from 2
     }
@@ -146,7 +149,9 @@ def falcon(f: Fields) -> dict[str, Any]:
         "max_context": f.size("max_position_embeddings"),
         "tie_embeddings": f.flag("tie_word_embeddings"),
         **PLAIN,
-        **{"qkv_bias": bias, "o_bias": bias, "ffn_bias": bias},
+        "qkv_bias": bias,
+        "o_bias": bias,
+        "ffn_bias": bias,
         "norms_per_layer": 1 if parallel and n_norms != 2 else 2,
         "parallel_block": grouped or parallel,
         "position": "alibi" if f.flag("alibi") else "rope",

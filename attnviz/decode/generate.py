@@ -6,6 +6,7 @@ T new tokens, V vocab_size.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -98,7 +99,7 @@ def losses(
     """
     found: list[float] = []
     ids = checked_ids(model, ids)
-    for now, then in zip(ids, ids[1:], strict=False):
+    for now, then in pairwise(ids):
         try:
             found.append(-float(read(model, [now], cache)[-1].log_softmax(-1)[then]))
         except CacheFull:

@@ -147,9 +147,8 @@ def numbered(axis: str, number: int) -> str:
 
 def _merge(into: dict, update: dict) -> None:
     """Merge dicts recursively. A title may be given as text; plotly.js reads only {"text": …}."""
-    for key, value in update.items():
-        if key == "title" and isinstance(value, str):
-            value = {"text": value}
+    for key, given in update.items():
+        value = {"text": given} if key == "title" and isinstance(given, str) else given
         if isinstance(value, dict):
             _merge(into.setdefault(key, {}), value)
         else:

@@ -77,8 +77,10 @@ def no_proposal(found: Speculated) -> str:
     )
 
 
-PASSES_LEGEND = ":blue-background[proposed and accepted] :orange-background[~~proposed and rejected~~] " \
-    ":gray-background[**the model's own token**]"  # fmt: skip
+PASSES_LEGEND = (
+    ":blue-background[proposed and accepted] :orange-background[~~proposed and rejected~~] "
+    ":gray-background[**the model's own token**]"
+)
 
 
 def passes_text(found: Speculated, text_of: Callable[[Sequence[int]], str]) -> str:

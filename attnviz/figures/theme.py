@@ -85,7 +85,7 @@ def _inside(linear: np.ndarray) -> np.ndarray:
 
 @cache
 def _bytes(lightness: float, chroma: float, hue: float) -> tuple[int, int, int]:
-    red, green, blue = (int(round(v * 255)) for v in oklch(lightness, chroma, hue))
+    red, green, blue = (round(v * 255) for v in oklch(lightness, chroma, hue))
     return red, green, blue
 
 

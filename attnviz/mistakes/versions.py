@@ -119,7 +119,7 @@ class Version:
         if name not in self._differs:
             self._differs[name] = False  # ends the recursion on circular imports
             changed = _file(name) in self.files
-            self._differs[name] = changed or any([self._is_changed(each) for each in _imports(name)])
+            self._differs[name] = changed or any([self._is_changed(each) for each in _imports(name)])  # noqa: C419 (all are noted)
         return self._differs[name]
 
     def _run(self, name: str) -> ModuleType:

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -198,16 +199,12 @@ def _kill(child: subprocess.Popen, me: psutil.Process, before: set[psutil.Proces
     """Kill the child's process group, and processes that left the group."""
     for _ in range(100):
         if os.name == "posix":
-            try:
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
         left = set(me.children(recursive=True)) - before
         for process in left:
-            try:
+            with suppress(psutil.Error):
                 process.kill()
-            except psutil.Error:
-                pass
         psutil.wait_procs(left, 0.2)
         if not set(me.children(recursive=True)) - before:
             break

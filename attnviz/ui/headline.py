@@ -6,7 +6,6 @@ from typing import Any
 
 from attnviz.compute.view import View
 from attnviz.config import ModelConfig
-from attnviz.figures.drawing import quoted as quoted
 from attnviz.phrases import count
 
 

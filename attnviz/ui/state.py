@@ -102,9 +102,8 @@ def settings_on(page: Page) -> Settings:
 
 def _remember_before_lesson(before: Settings) -> None:
     """Store the settings before a lesson; those before an earlier one if nobody has chosen between them since."""
-    if current().lesson and not before.lesson:
-        if not st.session_state.pop(_LEFT_LESSON, False):
-            st.session_state[_BEFORE_LESSON] = before
+    if current().lesson and not before.lesson and not st.session_state.pop(_LEFT_LESSON, False):
+        st.session_state[_BEFORE_LESSON] = before
 
 
 def leave_lesson() -> Settings:

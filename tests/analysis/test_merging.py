@@ -43,7 +43,7 @@ def test_the_rows_of_a_model_still_sum_to_one(window):
     found, run = spans(models.tokenizer_of("own").token_bytes(list(ids))), trace(model, ids)
     merged = Merged.of(run, models.read(settings.text).labels, found)
     N = len(found)
-    assert merged.weights.shape == (*run.weights.shape[:2], N, N) and N < len(ids)
+    assert merged.weights.shape == (*run.weights.shape[:2], N, N) and len(ids) > N
     for layer in range(len(merged.weights)):
         np.testing.assert_allclose(merged.weights[layer].sum(-1), 1, atol=1e-5)
         assert (merged.weights[layer][:, ~merged.allowed[layer]] == 0).all()

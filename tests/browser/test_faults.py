@@ -174,7 +174,7 @@ def test_damaged_checkpoints_are_one_sentence_a_full_disk_is_not_noticed_and_a_f
     for name in ("home", "tmp"):
         (tmp_path / name).mkdir()
     env = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
-    before = {path for path in tmp_path.rglob("*")}
+    before = set(tmp_path.rglob("*"))
     damaged = ("gqa-4", "gqa-2", "mla")
     pages = ("heads", "query_groups", "rope", "cost")
     with serve(root=copy, under=("prlimit", "--fsize=4096"), env=env) as server:
@@ -193,4 +193,4 @@ def test_damaged_checkpoints_are_one_sentence_a_full_disk_is_not_noticed_and_a_f
         visits(server, "steps")
         (traceback,) = server.tracebacks()
         assert traceback.endswith("IndexError: list index out of range")
-    assert {path for path in tmp_path.rglob("*")} == before
+    assert set(tmp_path.rglob("*")) == before

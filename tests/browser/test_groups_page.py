@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -58,7 +59,7 @@ def buttons_cache_and_heads_share_the_first_screen_of_a_projector(page: Page) ->
         assert button.bounding_box()["y"] + button.bounding_box()["height"] < 720
     for part in (page.locator(".gd svg"), page.locator(".ts .picture").first):
         box = part.bounding_box()
-        assert 0 < box["y"] and box["y"] + box["height"] < 720
+        assert box["y"] > 0 and box["y"] + box["height"] < 720
     expect(page.get_by_text("KV head that each query head reads")).to_be_visible()
 
 
@@ -146,7 +147,7 @@ def sixteen_heads_fit_on_a_phone(page: Page) -> None:
     assert overflow(page) <= 0
     boxes = [query_head(page, h).locator("circle").bounding_box() for h in range(16)]
     assert boxes[0]["x"] >= 0 and boxes[-1]["x"] + boxes[-1]["width"] <= NARROW
-    assert all(a["x"] + a["width"] <= b["x"] + 1 for a, b in zip(boxes, boxes[1:], strict=False))
+    assert all(a["x"] + a["width"] <= b["x"] + 1 for a, b in pairwise(boxes))
 
 
 WALK = {  # {assertion: URL, or "" to go on where the one before has ended}

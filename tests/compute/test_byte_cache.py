@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from threading import Thread
 from time import sleep
 
+import pytest
+
 from attnviz.compute.byte_cache import ByteCache
 
 
@@ -49,8 +51,6 @@ def test_many_who_ask_at_once_get_one_computation():
 
 def test_a_computation_that_fails_leaves_nothing_behind():
     cache = ByteCache(10)
-    try:
+    with pytest.raises(ZeroDivisionError):
         cache.get("k", lambda: 1 / 0)
-    except ZeroDivisionError:
-        pass
     assert cache.get("k", lambda: Entry(2)).nbytes == 2

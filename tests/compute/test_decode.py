@@ -310,9 +310,9 @@ def test_what_decode_writes_at_first_does_not_repeat(model: str) -> None:
     settings = with_text_of(PAGES["decode"], Settings())
     v = View(replace(settings, model=model))
     ids = [step.id for step in compute.written_of(v, 64).steps]
-    four, six = ({each for each in zip(*(ids[i:] for i in range(n)), strict=False)} for n in (4, 6))
+    four, six = (set(zip(*(ids[i:] for i in range(n)), strict=False)) for n in (4, 6))
     assert len(ids) == 64 and len(four) == 61
-    assert not six & {each for each in zip(*(v.ids[i:] for i in range(6)), strict=False)}
+    assert not six & set(zip(*(v.ids[i:] for i in range(6)), strict=False))
     assert single_text(compute.written_of(v, 64).steps[: compute.AHEAD]) == ""  # most steps have a choice
 
 

@@ -141,7 +141,7 @@ def expected(folder: Path) -> np.ndarray:
 def test_weights_that_were_replaced_or_written_to_are_read_again(tmp_path):
     settings, other = saved(tmp_path / "one", 302), saved(tmp_path / "other", 302)
     old, file = logits(settings), tmp_path / "one" / "model.safetensors"
-    os.replace(tmp_path / "other" / "model.safetensors", file)
+    (tmp_path / "other" / "model.safetensors").replace(file)
     new = expected(tmp_path / "one")
     assert np.allclose(logits(settings), new, atol=1e-5) and not np.allclose(new, old, atol=1e-5)
     saved(tmp_path / "other", 302)

@@ -81,7 +81,7 @@ def shows_itself_as_its_record_says(name: str, found: Symptom, n: int) -> None:
     kind = MISTAKES[name].kind
     known = found.right[:, :-1] if name == "loss_without_shift" else found.right  # the last has no next token
     assert np.isfinite(known).all() and found.sentence.endswith(".") and len(found.sentence) < 500
-    assert found.n_tokens == n and (n == 1 or found.effect == kind and not found.is_same)
+    assert found.n_tokens == n and (n == 1 or (found.effect == kind and not found.is_same))
     if kind == "raises":
         runs_with_one_token = name == "view_after_transpose" and n == 1
         assert bool(found.error) != runs_with_one_token and found.wrong is None

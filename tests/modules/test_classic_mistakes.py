@@ -240,7 +240,7 @@ def test_13_a_cache_sized_with_n_heads(n_kv_heads):
     layer(torch.randn(B, T, 13), cache=cache)
     k, v = layer.k_proj(torch.randn(B, T, 13)), layer.v_proj(torch.randn(B, T, 13))
     assert cache.nbytes == k.nbytes + v.nbytes == B * T * 2 * n_kv_heads * D * 4
-    assert B * T * 2 * H * D * 4 == cache.nbytes * (H // n_kv_heads)
+    assert cache.nbytes * (H // n_kv_heads) == B * T * 2 * H * D * 4
 
 
 def test_13_a_latent_cache_with_a_factor_two_or_without_its_rotated_key():

@@ -54,7 +54,7 @@ def test_a_shape_follows_from_what_the_question_gives_and_swapped_axes_do_not_pa
             for j in range(i):
                 swapped = list(shape)
                 swapped[i], swapped[j] = shape[j], shape[i]
-                assert swapped == list(shape) and shape[i] == shape[j] == 1 or not question.grade(str(swapped)).right
+                assert (swapped == list(shape) and shape[i] == shape[j] == 1) or not question.grade(str(swapped)).right
         named = [int(n) for n in re.findall(r"\b\d+\b", re.sub(r"\(1, 2\)|, 1, 1,", "", question.text))]
         sizes = [n for n in named if n != 1]
         tensors = [tuple(map(int, found.split(", "))) for found in re.findall(r"\((\d+(?:, \d+)+)\)", question.text)]

@@ -323,7 +323,7 @@ def test_the_time_to_the_first_token_is_that_of_the_page_within_a_tenth():
         link = question.link[1]
         model, machine = load_presets()[link["preset"]], load_accelerators()[link["machine"]]
         page = prefill(model, int(T))
-        assert page.bound_by(machine) == "compute" and 2 * N <= machine.memory and not model.moe
+        assert page.bound_by(machine) == "compute" and machine.memory >= 2 * N and not model.moe
         assert question.answer.value == pytest.approx(1000 * page.seconds(machine), rel=0.12)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 from time import perf_counter
 
@@ -31,7 +32,7 @@ def seconds_between(kind: str, *messages: dict) -> list[float]:
             await send(message)
 
     result_of(PaintFirst(app)({"type": kind}, None, send))
-    return [after - before for before, after in zip(sent, sent[1:], strict=False)]
+    return [after - before for before, after in pairwise(sent)]
 
 
 def test_only_what_follows_the_grid_waits():

@@ -74,7 +74,7 @@ BROKEN = {
     "no title": (LESSON.replace("# A", "A"), 1, "title"),
     "no minutes": (LESSON.replace("Minutes: 5", ""), 5, "Minutes"),
     "minutes in words": (LESSON.replace("5", "five"), 3, "five"),
-    "no steps": (LESSON.split("##")[0], 6, "## "),
+    "no steps": (LESSON.split("##", maxsplit=1)[0], 6, "## "),
     "no link": (LESSON.replace("Link: heads?layer=1&head=3\n", ""), 7, "Link"),
     "another page": (LESSON.replace("heads?", "tails?"), 9, "tails"),
     "a value out of range": (LESSON.replace("head=3", "factor=99"), 9, "factor"),

@@ -87,9 +87,9 @@ def words_for(n: int) -> list[Pair]:
     app_text = " ".join(set(re.findall("[a-z]{5,}", app_text)))  # each of its words once: a tenth to search
     for token in reversed(range(tokenizer.vocab_size)):
         word = tokenizer.decode([token]).removeprefix(" ")
-        if re.fullmatch("[a-z]{5,}", word) and word not in app_text:
-            if not any(word in other or other in word for other in words):
-                words.append(word)
+        is_new = re.fullmatch("[a-z]{5,}", word) and word not in app_text
+        if is_new and not any(word in other or other in word for other in words):
+            words.append(word)
         if len(words) == 2 * n:
             break
     return list(zip(words[:n], words[n : 2 * n], strict=True))

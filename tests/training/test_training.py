@@ -43,7 +43,7 @@ def test_text_counts_everywhere_and_is_the_streams_own(batches):
     ids, counts = batches.mixture(5, 3, 2, 53)
     assert counts[:3].all() and not counts[3:].all()
     for row in ids[:3]:
-        starts = (STREAM == row[0]).nonzero().flatten()
+        starts = (row[0] == STREAM).nonzero().flatten()
         assert any(torch.equal(STREAM[s : s + 54], row) for s in starts)
 
 

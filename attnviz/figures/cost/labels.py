@@ -285,7 +285,7 @@ def _line(point: tuple[float, float], spot: Spot, width: float, height: float) -
 
 
 def _inside(box: Box, width: float, height: float) -> bool:
-    return 0 < box.left and box.right < width and 0 < box.bottom and box.top < height
+    return box.left > 0 and box.right < width and box.bottom > 0 and box.top < height
 
 
 def _mark(point: tuple[float, float], width: float, height: float) -> Box:

@@ -117,7 +117,7 @@ def _is_arithmetic(m: ModelConfig, a: Accelerator, tokens: int) -> bool:
     """Check that 16-bit weights fit, that a prompt is limited by arithmetic and takes 2 · N · T FLOPs within 10 %, and
     that mistakes lead to other numbers."""
     N = count_parameters(m).total
-    if m.moe or m.max_context is None or tokens > m.max_context or 2 * N > a.memory:
+    if m.moe or m.max_context is None or tokens > m.max_context or a.memory < 2 * N:
         return False
     if _time_to_first_token(N, a, tokens).clashes():
         return False

@@ -32,7 +32,7 @@ def random_mask(seed: int, *shape: int, empty: bool = False) -> Tensor:
     mask = drawn(seed, *shape) > 0
     for i, rows in enumerate(mask.reshape(-1, *shape[-2:])):  # views, (T, S) each
         T, S = rows.shape
-        rows |= torch.eye(T, S, dtype=torch.bool)
+        rows.logical_or_(torch.eye(T, S, dtype=torch.bool))
         rows[:, -1] |= ~rows.any(-1)  # queries after the last key
         rows[0, -1], rows[-1, 0], rows[1], rows[1, i % S] = True, False, True, False
         rows[-1, -1] = True

@@ -49,7 +49,7 @@ TABS = {
 def prepare(view: View) -> None:
     """Compute and cache what `grid` draws, before the first session needs it."""
     padded = replace(view, padded=True)
-    padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.on_text(padded)  # noqa: B018
+    padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.on_text(padded)
 
 
 def show() -> None:

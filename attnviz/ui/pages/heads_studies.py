@@ -17,7 +17,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_studies, heads, role_captions
-from attnviz.figures.drawing import Drawing, escaped
+from attnviz.figures.drawing import Drawing, escaped, quoted
 from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
 from attnviz.figures.numbers import printed, told_apart
 from attnviz.figures.theme import kv_colour
@@ -27,7 +27,6 @@ from attnviz.session.shared import OWN_THETA
 from attnviz.ui import charts, instead, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
-from attnviz.ui.headline import quoted
 from attnviz.ui.measuring import MeasurementProgress
 from attnviz.ui.pages.heads_tabs import SELECTED, kv_names, second_text, select
 from attnviz.ui.problems import show_problem
