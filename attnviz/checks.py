@@ -6,6 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 
 LARGEST = {  # upper limits: above any real model, low enough to catch typing errors
     "n_layers": 10_000,
@@ -48,6 +49,35 @@ def one_of(name: str, value: object, allowed: tuple) -> None:
     """Raise ConfigError unless value is one of `allowed`."""
     if isinstance(value, bool) or value not in allowed:
         raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {shown(value)}")
+
+
+def of_type(name: str, value: object, kind: str, low: int = 1, allowed: tuple = ()) -> None:
+    """Raise ConfigError unless value is of a field's annotated type: "int", "float", "bool", "str"; others are valid.
+
+    low: lowest whole number. allowed: the names, or the lowest and the highest number. "int | None" also allows None.
+    """
+    if value is None and kind.endswith("| None"):
+        return
+    match kind.split(" ")[0]:
+        case "int":
+            whole(name, value, low)
+        case "float":
+            number(name, value, *(allowed or (1e-20, 1e9)))
+        case "bool":
+            switch(name, value)
+        case "str" if allowed:
+            one_of(name, value, allowed)
+        case "str" if not isinstance(value, str):
+            raise ConfigError(f"{name} must be text, not {shown(value)}")
+
+
+def refuse_unknown(given: dict, known: tuple[str, ...], prefix: str = "") -> None:
+    """Raise ConfigError for an unknown field, with the closest known name: misspelt fields must not be ignored."""
+    for name in given:
+        if name not in known:
+            meant = get_close_matches(str(name), known, n=1)
+            hint = f"; did you mean {prefix}{meant[0]}?" if meant else ""
+            raise ConfigError(f"{prefix}{name} is not a field of a model{hint}")
 
 
 def is_hub_id(name: str) -> bool:

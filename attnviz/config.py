@@ -9,17 +9,36 @@ share one key/value head. "Groups" is never used for a count, since the literatu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from attnviz.checks import ConfigError, number, one_of, shown, switch, whole
-from attnviz.facts import LATENT_FIELDS, config_fields, refuse_unknown
-from attnviz.mechanisms import GATED, QK_NORMS, Dense, Experts, Grouped, Latent, Layer, Mechanism, Mixer
+from attnviz.facts import config_fields
+from attnviz.mechanisms import (
+    ACTIVATIONS,
+    GATED,
+    MIXERS,
+    OWN_FIELDS,
+    QK_NORMS,
+    Dense,
+    Experts,
+    Layer,
+    Mechanism,
+    Mixer,
+    MoEConfig,
+    attention_kind,
+    changed_fields,
+    check_sharing,
+    check_theta,
+    divisors,
+    layers_from,
+)
 
-ATTENTION_KINDS = ("mha", "gqa", "mqa", "mla")
-FFN_KINDS = ("swiglu", "geglu", "gelu", "relu")
+__all__ = ["AttentionConfig", "ConfigError", "MoEConfig", "ModelConfig", "attention_kind", "divisors"]
+
+T = TypeVar("T")
 POSITION_KINDS = ("rope", "learned", "alibi", "none")
 NORM_KINDS = ("rmsnorm", "layernorm")
 ROPE_LAYOUTS = ("half", "interleaved")
@@ -29,11 +48,7 @@ RUN_FIELDS = (
     "causal", "sliding_window", "full_layers", "n_sinks",
     "id", "name", "family", "year", "dtype",
 )  # fmt: skip  # fields that `with_config` may change on loaded weights: how a model is run, and its names
-
-
-def divisors(n: int) -> tuple[int, ...]:
-    """Return the divisors of n, largest first: the numbers of KV heads that n query heads can share."""
-    return tuple(d for d in range(n, 0, -1) if n % d == 0)
+PER_LAYER = ("rope_theta", "rope_theta_windowed", "rotary_fraction", "sliding_window", "full_layers", "n_sinks")
 
 
 @dataclass(frozen=True)
@@ -58,11 +73,7 @@ class AttentionConfig:
         if self.n_kv_heads is None:
             object.__setattr__(self, "n_kv_heads", self.n_heads)
         whole("n_kv_heads", self.n_kv_heads)
-        if self.n_heads % self.n_kv_heads:
-            raise ConfigError(
-                f"n_kv_heads must divide n_heads: {self.n_heads} query heads can share "
-                f"{', '.join(map(str, divisors(self.n_heads)))} KV heads, not {self.n_kv_heads}"
-            )
+        check_sharing(self.n_heads, self.n_kv_heads)
         if self.head_dim is None:
             if self.d_model % self.n_heads:
                 raise ConfigError(
@@ -88,55 +99,6 @@ class AttentionConfig:
     def kv_head_of(self) -> tuple[int, ...]:
         """The KV head that each query head reads: head h reads `h // group_size` (interleaved, not tiled)."""
         return tuple(h // self.group_size for h in range(self.n_heads))
-
-
-def attention_kind(n_heads: int, n_kv_heads: int) -> str:
-    """Return "mha", "gqa" or "mqa" for these numbers of heads. A single head is MHA."""
-    if n_kv_heads == n_heads:
-        return "mha"
-    return "mqa" if n_kv_heads == 1 else "gqa"
-
-
-@dataclass(frozen=True)
-class MoEConfig:
-    """Mixture-of-experts feed-forward: number and sizes of the experts, and how many layers are dense instead."""
-
-    n_routed_experts: int
-    experts_per_token: int
-    d_ff_expert: int
-    n_shared_experts: int = 0
-    n_dense_layers: int = 0
-    dense_d_ff: int | Any = None
-    router_bias: bool = False
-    expert_bias: bool = False
-    router_score_correction_bias: bool = False  # a buffer for load balancing, not a parameter
-    shared_d_ff: int | None = None  # of the shared experts together, if not n_shared_experts times d_ff_expert
-    shared_gate: bool = False  # one number per token scales the shared experts
-
-    def __post_init__(self) -> None:
-        for name in ("n_routed_experts", "experts_per_token", "d_ff_expert"):
-            whole(f"moe.{name}", getattr(self, name))
-        for name in ("n_shared_experts", "n_dense_layers"):
-            whole(f"moe.{name}", getattr(self, name), low=0)
-        for name in ("dense_d_ff", "shared_d_ff"):
-            if getattr(self, name) is not None:
-                whole(f"moe.{name}", getattr(self, name))
-        for name in ("router_bias", "expert_bias", "router_score_correction_bias", "shared_gate"):
-            switch(f"moe.{name}", getattr(self, name))
-        if self.experts_per_token > self.n_routed_experts:
-            raise ConfigError(
-                f"moe.experts_per_token must be at most n_routed_experts = {self.n_routed_experts}, "
-                f"not {self.experts_per_token}"
-            )
-
-    @classmethod
-    def from_dict(cls, facts: object) -> MoEConfig:
-        """Build from the `moe` part of published facts. ConfigError names an unknown or missing field."""
-        if not isinstance(facts, dict):
-            raise ConfigError(f"moe must be a mapping of names to values, not {shown(facts)}")
-        refuse_unknown(facts, tuple(f.name for f in fields(cls)), "moe.")
-        missing: dict[str, Any] = dict.fromkeys(("n_routed_experts", "experts_per_token", "d_ff_expert"))
-        return cls(**missing | facts)
 
 
 @dataclass(frozen=True)
@@ -200,7 +162,8 @@ class ModelConfig:
     qk_rope_head_dim: int | Any = None
     qk_nope_head_dim: int | Any = None
     v_head_dim: int | Any = None
-    # layers that the fields above do not describe, because they differ in more than the window and the experts
+    # layers that differ in more than the window and the experts; the fields above that describe one layer, with its
+    # window and base of RoPE, then have no effect. In a model that runs, n_heads is the most of any layer
     mixed_layers: tuple[Layer, ...] = ()
     other_parts: tuple[Mechanism, ...] = ()  # weights beside the layers, such as per-layer embeddings
     norm_weights: bool = True  # false: the norms scale nothing
@@ -215,12 +178,8 @@ class ModelConfig:
         self._fill_in_defaults()
         self._check_numbers()
         self._check_kinds()
-        if self.attention == "mla":
-            self._check_latent()
-        else:
-            self._check_not_latent()
-        if self.mixed_layers and len(self.mixed_layers) != self.n_layers:
-            raise ConfigError(f"mixed_layers must have n_layers = {self.n_layers} layers, not {len(self.mixed_layers)}")
+        self._check_attention()
+        self._check_layers()
 
     @classmethod
     def from_dict(cls, facts: dict) -> ModelConfig:
@@ -233,19 +192,21 @@ class ModelConfig:
             whole(name, given.get(name))
         if given.get("moe") is not None:
             given["moe"] = MoEConfig.from_dict(given["moe"])
+        if given.get("mixed_layers") is not None:
+            given["mixed_layers"] = layers_from(given["mixed_layers"])
         return cls(**given)
 
     def _fill_in_defaults(self) -> None:
         whole("n_layers", self.n_layers)
-        latent = self.attention == "mla"
-        if latent and self.head_dim is None and self.qk_nope_head_dim and self.qk_rope_head_dim:
-            object.__setattr__(self, "head_dim", self.qk_nope_head_dim + self.qk_rope_head_dim)
+        kind = MIXERS.get(self.attention) if isinstance(self.attention, str) else None
+        if self.head_dim is None and kind:
+            object.__setattr__(self, "head_dim", kind.head_dim_of(self))
         layer = AttentionConfig(self.d_model, self.n_heads, self.n_kv_heads, self.head_dim)
         object.__setattr__(self, "n_kv_heads", layer.n_kv_heads)
         object.__setattr__(self, "head_dim", layer.head_dim)
         if self.attention is None:
             object.__setattr__(self, "attention", layer.kind)
-        elif not latent and self.attention != layer.kind:
+        elif kind in (None, MIXERS[layer.kind]) and self.attention != layer.kind:
             raise ConfigError(
                 f"attention is {self.attention!r}, but {self.n_heads} query heads over "
                 f"{self.n_kv_heads} KV heads are {layer.kind!r}"
@@ -256,16 +217,13 @@ class ModelConfig:
     def _check_numbers(self) -> None:
         whole("d_ff", self.d_ff)
         whole("vocab_size", self.vocab_size)
-        for name in ("learned_position_rows", "max_context", "sliding_window", "year", *LATENT_FIELDS):
+        for name in ("learned_position_rows", "max_context", "sliding_window", "year", *OWN_FIELDS):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
         if self.rotary_fraction is not None:
             number("rotary_fraction", self.rotary_fraction, 0, 1)
         for name in ("rope_theta", "rope_theta_windowed"):
-            if (theta := getattr(self, name)) is not None:
-                number(name, theta, 1, 10**12)
-                if theta == 1:
-                    raise ConfigError(f"{name} must be above 1, or all pairs rotate equally, not {theta!r}")
+            check_theta(name, getattr(self, name))
         for name in ("embedding_scale", "logit_softcap", "attention_scale", "attention_softcap", "norm_eps"):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), 1e-20, 1e9)
@@ -282,12 +240,12 @@ class ModelConfig:
             )
 
     def _check_kinds(self) -> None:
-        one_of("ffn", self.ffn, FFN_KINDS)
+        one_of("ffn", self.ffn, ACTIVATIONS)
         one_of("position", self.position, POSITION_KINDS)
         one_of("norm", self.norm, NORM_KINDS)
         one_of("norms_per_layer", self.norms_per_layer, (1, 2, 4))
         one_of("rope_layout", self.rope_layout, ROPE_LAYOUTS)
-        one_of("attention", self.attention, ATTENTION_KINDS)
+        one_of("attention", self.attention, tuple(MIXERS))
         if self.qk_norm is not None:
             one_of("qk_norm", self.qk_norm, QK_NORMS)
         for name in (f.name for f in fields(self) if f.type == "bool"):
@@ -298,27 +256,33 @@ class ModelConfig:
         if self.position == "learned" and self.learned_position_rows is None:
             raise ConfigError("learned_position_rows must be given with position 'learned'")
 
-    def _check_latent(self) -> None:
-        for name in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"):
-            whole(name, getattr(self, name))
-        for name in ("qkv_bias", "o_bias"):
-            if getattr(self, name):
-                raise ConfigError(f"{name} must be false with attention 'mla', whose projections carry no biases")
-        if self.head_dim != self.qk_nope_head_dim + self.qk_rope_head_dim:
-            raise ConfigError(
-                f"head_dim must be qk_nope_head_dim + qk_rope_head_dim = "
-                f"{self.qk_nope_head_dim + self.qk_rope_head_dim}, not {self.head_dim}"
-            )
+    def _check_attention(self) -> None:
+        kind = MIXERS[self.attention]
+        kind.of(self, windowed=False)
+        for owner, other in MIXERS.items():
+            for name in other.own_fields:
+                if other is not kind and getattr(self, name) is not None:
+                    raise ConfigError(f"{name} belongs to attention {owner!r}, and this model's is {self.attention!r}")
 
-    def _check_not_latent(self) -> None:
-        for name in LATENT_FIELDS:
-            if getattr(self, name) is not None:
-                raise ConfigError(f"{name} belongs to attention 'mla', and this model's is {self.attention!r}")
+    def _check_layers(self) -> None:
+        if self.mixed_layers and len(self.mixed_layers) != self.n_layers:
+            raise ConfigError(f"mixed_layers must have n_layers = {self.n_layers} layers, not {len(self.mixed_layers)}")
+        for i, layer in enumerate(self.mixed_layers):
+            if not isinstance(layer, Layer):
+                raise ConfigError(f"mixed_layers[{i}] must be a Layer, not {shown(layer)}")
+            for name in ("shares_cache_of", "shares_weights_of"):
+                if (other := getattr(layer, name)) is not None and other >= i:
+                    raise ConfigError(f"mixed_layers[{i}].{name} must be an earlier layer, not {other}")
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The layers, from first to last; equal ones are one object."""
-        return self.mixed_layers or tuple(self._uniform_layers())
+        if not self.mixed_layers:
+            return tuple(self._uniform_layers())
+        rotates = self.position == "rope"
+        known: dict[Layer, Layer] = {}
+        given = (layer if rotates else replace(layer, rope_theta=None) for layer in self.mixed_layers)
+        return tuple(known.setdefault(layer, layer) for layer in given)
 
     @cached_property
     def layer_counts(self) -> tuple[tuple[int, Layer], ...]:
@@ -331,8 +295,17 @@ class ModelConfig:
 
     @property
     def mixer(self) -> Mixer:
-        """The first layer's mixer: that of all layers, up to its window, unless there are `mixed_layers`."""
-        return self.layers[0].mixers[0]
+        """The mixer of all layers, up to its window. ConfigError where they differ in more."""
+        if not self.mixed_layers:
+            return self.layers[0].mixer
+        return self._agreed("mixer", [mixer.unwindowed for _, layer in self.layer_counts for mixer in layer.mixers])
+
+    def _agreed(self, what: str, values: Iterable[T]) -> T:
+        """Return the value of all layers. ConfigError where they differ."""
+        first, *others = dict.fromkeys(values)
+        if others:
+            raise ConfigError(f"the layers of this model differ in their {what}, and each has to be asked for its own")
+        return first
 
     @property
     def experts(self) -> Experts | None:
@@ -345,81 +318,52 @@ class ModelConfig:
         full, n_dense = set(self.full_layers), self.n_layers if self.moe is None else self.moe.n_dense_layers
         built: dict[tuple[bool, bool], Layer] = {}
         for i in range(self.n_layers):
-            key = (self.sliding_window is not None and i not in full, i < n_dense)
+            key = windowed, _ = i not in full, i < n_dense
             if key not in built:
-                windowed, dense = key
-                theta = self.rope_theta_windowed if windowed and self.rope_theta_windowed else self.rope_theta
-                built[key] = Layer(
-                    (self._mixer(windowed), self._feed_forward(dense)), self.norms_per_layer, self.parallel_block,
-                    theta if self.position == "rope" else None,
-                )  # fmt: skip
+                own_theta = windowed and self.rope_theta_windowed is not None
+                theta = self.rope_theta_windowed if own_theta else self.rope_theta
+                theta = theta if self.position == "rope" else None
+                parts = MIXERS[self.attention].of(self, windowed), self._feed_forward(i)
+                built[key] = Layer(parts, self.norms_per_layer, self.parallel_block, theta, rope_scaled=not own_theta)
             yield built[key]
 
-    def _mixer(self, windowed: bool) -> Mixer:
-        """Build the attention of a layer from the fields, with or without the sliding window."""
-        seen = (self.n_heads, self.sliding_window if windowed else None, self.n_sinks if windowed else 0)
-        if self.attention == "mla":
-            return Latent(
-                *seen, kv_lora_rank=self.kv_lora_rank, qk_nope_head_dim=self.qk_nope_head_dim,
-                qk_rope_head_dim=self.qk_rope_head_dim, v_head_dim=self.v_head_dim, q_lora_rank=self.q_lora_rank,
-                sink_logits=self.attention_sinks,
-            )  # fmt: skip
-        return Grouped(
-            *seen, n_kv_heads=self.n_kv_heads, head_dim=self.head_dim, qkv_bias=self.qkv_bias, o_bias=self.o_bias,
-            qk_norm=self.qk_norm, sink_logits=self.attention_sinks,
-        )  # fmt: skip
-
-    def _feed_forward(self, dense: bool) -> Mechanism:
-        """Build a layer's feed-forward from the fields: dense, or the experts."""
-        gated, moe = self.ffn in GATED, self.moe
-        if moe is None:
-            return Dense(self.d_ff, gated, self.ffn_bias)
-        if dense:
-            return Dense(moe.dense_d_ff or self.d_ff, gated, self.ffn_bias)
-        return Experts(
-            moe.n_routed_experts, moe.experts_per_token, moe.d_ff_expert, moe.n_shared_experts, gated,
-            moe.router_bias, moe.expert_bias, moe.shared_d_ff, moe.shared_gate,
-        )  # fmt: skip
-
-    @property
-    def layer(self) -> AttentionConfig:
-        """Attention of one layer (for MLA: its query heads, each with its own expanded keys)."""
-        return AttentionConfig(self.d_model, self.n_heads, self.n_kv_heads, self.head_dim, self.qkv_bias, self.o_bias)
+    def _feed_forward(self, layer: int) -> Dense | Experts:
+        dense = Dense(self.d_ff, self.ffn in GATED, self.ffn_bias)
+        return dense if self.moe is None else self.moe.feed_forward(layer, dense)
 
     @property
     def group_size(self) -> int:
-        return self.layer.group_size
+        return self.mixer.group_size
 
     @property
     def rotary_dim(self) -> int:
-        """Number of a head's dimensions that RoPE rotates (the first ones); 0 without RoPE."""
-        if self.position != "rope":
-            return 0
-        if self.attention == "mla":
-            return self.qk_rope_head_dim
-        fraction = 1.0 if self.rotary_fraction is None else self.rotary_fraction
-        return int(self.head_dim * fraction) // 2 * 2
+        """Number of a head's dimensions that RoPE rotates in all layers; 0 without RoPE."""
+        if self.mixed_layers:
+            return self._agreed("rotation", [layer.rotary_dim for layer in self.layers])
+        return self.mixer.rotary_dim if self.position == "rope" else 0
 
     @property
-    def score_root(self) -> float:
-        """The number whose square root divides q·k: head_dim, or Gemma's query_pre_attn_scalar."""
-        return self.head_dim if self.attention_scale is None else round(self.attention_scale**-2, 6)
-
-    @property
-    def scale_text(self) -> str:
-        """The divisor of q·k as text: "√64"."""
-        return f"√{self.score_root:g}"
-
-    def window_of(self, layer: int) -> int | None:
-        """Return the window of a layer: keys a query may attend to, its own included; None without a window."""
-        return None if layer in self.full_layers else self.sliding_window
+    def windows(self) -> tuple[int, ...]:
+        """The windows of the layers that have one, each once."""
+        found = (mixer.window for _, layer in self.layer_counts for mixer in layer.mixers)
+        return tuple(dict.fromkeys(window for window in found if window is not None))
 
     def with_kv_heads(self, n_kv_heads: int) -> ModelConfig:
         """Return the same model with another number of KV heads; MLA is converted, without its latents."""
-        no_latents: dict[str, Any] = dict.fromkeys(LATENT_FIELDS)
-        return replace(self, n_kv_heads=n_kv_heads, attention=None, **no_latents)
+        return self.with_attention(n_kv_heads=n_kv_heads)
+
+    def with_attention(self, **fields: Any) -> ModelConfig:
+        """Return the same model with other attention fields; those of one mixer alone have to be given again."""
+        if self.mixed_layers:
+            raise ConfigError("the attention of mixed_layers cannot be changed in all layers at once")
+        others: dict[str, Any] = {"attention": None, **dict.fromkeys(OWN_FIELDS)}
+        return replace(self, **others | fields)
 
     def to_dict(self) -> dict:
         """Return the fields that differ from the defaults, as stored in a checkpoint's metadata."""
-        plain = asdict(self)
-        return {f.name: plain[f.name] for f in fields(self) if plain[f.name] != f.default}
+        given = changed_fields(self)
+        if self.mixed_layers:
+            given["mixed_layers"] = [layer.to_dict() for layer in self.mixed_layers]
+        if self.other_parts:
+            raise ConfigError("other_parts cannot be written to a checkpoint's metadata")
+        return {name: asdict(value) if is_dataclass(value) else value for name, value in given.items()}  # type: ignore[arg-type]

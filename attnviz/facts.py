@@ -6,15 +6,13 @@ Sources and notes beside the numbers are dropped; a misspelt field is refused wi
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnviz.checks import ConfigError, shown
+from attnviz.checks import ConfigError, refuse_unknown, shown
 
 DESCRIPTIONS = ("source", "notes")
-LATENT_FIELDS = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
 
 
 @cache
@@ -56,15 +54,6 @@ def config_fields(facts: dict, known: tuple[str, ...]) -> dict[str, Any]:
     if given.get("rope_scaling") is not None:
         given["rope_scaling"] = _pairs("rope_scaling", given["rope_scaling"])
     return given
-
-
-def refuse_unknown(given: dict, known: tuple[str, ...], prefix: str = "") -> None:
-    """Raise ConfigError for an unknown field, with the closest known name: misspelt fields must not be ignored."""
-    for name in given:
-        if name not in known:
-            meant = get_close_matches(str(name), known, n=1)
-            hint = f"; did you mean {prefix}{meant[0]}?" if meant else ""
-            raise ConfigError(f"{prefix}{name} is not a field of a model{hint}")
 
 
 def _tuple(name: str, value: object) -> tuple:

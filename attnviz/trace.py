@@ -1,13 +1,13 @@
-"""Traces: the intermediate results of a model run on a text, as read-only numpy arrays.
+"""Traces: the intermediate results of a model run on a text, layer by layer, as read-only numpy arrays.
 
-L layers, H query heads, K KV heads, T tokens, S = T keys, D head_dim, V width of a value: v_head_dim in MLA, else D.
+H query heads, K KV heads, T tokens, S = T keys, D head_dim, V width of a value: v_head_dim in MLA, else D.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from attnviz.config import ModelConfig
+from attnviz.mechanisms import Mixer
 from attnviz.modules import Recording, Transformer
 from attnviz.modules.transformer import layer_input
 
@@ -23,50 +24,99 @@ ROWS_AT_ONCE = 16  # of logits, which take 10 MB with a vocabulary of 150,000
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
-    """Intermediate results of attention for one text; float32, without a batch axis."""
+class LayerTrace:
+    """What one layer's attention computed for one text; float32, without a batch axis."""
 
-    config: ModelConfig
-    tokens: np.ndarray  # (T,) int64
-    q: np.ndarray  # (L, H, T, D), rotated by RoPE
-    k: np.ndarray  # (L, K, T, D), rotated by RoPE; for MLA expanded, so K = H
-    v: np.ndarray  # (L, K, T, V)
-    q_pre_rope: np.ndarray  # (L, H, T, D)
-    k_pre_rope: np.ndarray  # (L, K, T, D)
-    weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where all keys are masked)
-    allowed: np.ndarray  # (L, T, T) bool, True = may attend
-    logits: np.ndarray  # (T, vocab_size)
-    scale: float  # factor on q·k before the softmax: attention_scale, else 1 / sqrt(D); in MLA times YaRN's mscale²
-    seconds: float  # duration of the run
+    mixer: Mixer
+    q: np.ndarray  # (H, T, D), rotated by RoPE
+    k: np.ndarray  # (K, T, D), rotated by RoPE; for MLA expanded, so K = H
+    v: np.ndarray  # (K, T, V)
+    q_pre_rope: np.ndarray  # (H, T, D)
+    k_pre_rope: np.ndarray  # (K, T, D)
+    weights: np.ndarray  # (H, T, T), each row sums to 1 (or to 0 where all keys are masked)
+    allowed: np.ndarray  # (T, T) bool, True = may attend
+    scale: float  # factor on q·k before the softmax: the mixer's own, else 1 / sqrt(D); in MLA times YaRN's mscale²
 
-    @property
-    def scores(self) -> np.ndarray:
-        """Scores q·k · scale before the mask, (L, H, T, T), soft-capped if the model does so.
+    def scores_of(self, head: int) -> np.ndarray:
+        """Return a head's scores q·k · scale before the mask, (T, T), soft-capped if the model does so.
 
         Recomputed instead of stored, since they are as large as the weights.
         """
-        L, H = self.q.shape[:2]
-        return np.stack([[self.scores_of(layer, head) for head in range(H)] for layer in range(L)])
-
-    def scores_of(self, layer: int, head: int) -> np.ndarray:
-        """Return the scores of one head, (T, T); head h reads KV head h // (H / K)."""
-        H, K = self.q.shape[1], self.k.shape[1]
-        scores = (self.q[layer, head] * self.scale) @ self.k[layer, head // (H // K)].T
-        cap = self.config.attention_softcap
+        scores = (self.q[head] * self.scale) @ self.keys_of(head).T
+        cap = self.mixer.softcap
         return scores if cap is None else cap * np.tanh(scores / cap)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """The scores of all heads, (H, T, T)."""
+        return np.stack([self.scores_of(head) for head in range(self.mixer.n_heads)])
+
+    def weights_of(self, head: int) -> np.ndarray:
+        """Return a head's weights, (T, T)."""
+        return self.weights[head]
+
+    def keys_of(self, head: int) -> np.ndarray:
+        """Return the keys that a query head reads, (T, D)."""
+        return self.k[self.mixer.kv_head_of[head]]
+
+    def values_of(self, head: int) -> np.ndarray:
+        """Return the values that a query head reads, (T, V)."""
+        return self.v[self.mixer.kv_head_of[head]]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all arrays in bytes; a mask that layers share is counted for each."""
+        return sum(a.nbytes for a in vars(self).values() if isinstance(a, np.ndarray))
+
+
+def _stacked(name: str) -> Any:
+    def stacked(trace: Trace) -> np.ndarray:
+        arrays = [getattr(layer, name) for layer in trace.layers]
+        if len({array.shape for array in arrays}) > 1:
+            raise ValueError(f"the layers differ in the shape of {name}: ask each of trace.layers for its own")
+        whole = np.stack(arrays)
+        whole.flags.writeable = False
+        return whole
+
+    return property(stacked)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Intermediate results of attention for one text, layer by layer.
+
+    For code outside this project, each array of a layer is also here, stacked over the layers on a first axis.
+    """
+
+    config: ModelConfig
+    tokens: np.ndarray  # (T,) int64
+    layers: Sequence[LayerTrace]
+    logits: np.ndarray  # (T, vocab_size)
+    seconds: float  # duration of the run
+
+    weights, allowed, scores = map(_stacked, ("weights", "allowed", "scores"))
+    q, k, v, q_pre_rope, k_pre_rope = map(_stacked, ("q", "k", "v", "q_pre_rope", "k_pre_rope"))
+
+    def logits_at(self, rows: slice) -> np.ndarray:
+        """Return the logits of some tokens, (rows, vocab_size)."""
+        return self.logits[rows]
+
+    @property
+    def masks(self) -> Sequence[np.ndarray]:
+        """Each layer's mask, (T, T) bool, True = may attend."""
+        return [layer.allowed for layer in self.layers]
 
     @cached_property
     def nbytes(self) -> int:
         """Size of all arrays in bytes."""
-        return sum(a.nbytes for a in (getattr(self, f.name) for f in fields(self)) if isinstance(a, np.ndarray))
+        return self.tokens.nbytes + self.logits.nbytes + sum(layer.nbytes for layer in self.layers)
 
 
 def trace_bytes(config: ModelConfig, n_tokens: int) -> int:
     """Return the exact size in bytes of a trace of n_tokens, without allocating it."""
-    c, T = config, n_tokens
-    per_layer = 2 * c.n_heads * c.head_dim + c.n_kv_heads * (2 * c.head_dim + c.mixer.value_dim)
-    per_token = c.n_layers * per_layer + c.vocab_size
-    return 4 * (T * per_token + c.n_layers * c.n_heads * T * T) + c.n_layers * T * T + 8 * T
+    T = n_tokens
+    layers = sum(n * (layer.mixer.traced_bytes(T) + T * T) for n, layer in config.layer_counts)
+    return layers + 4 * T * config.vocab_size + 8 * T
 
 
 def use_one_thread() -> None:
@@ -81,42 +131,28 @@ def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> T
     n_padding: number of padding tokens at the front, which are masked for all queries.
     """
     ids = checked(token_ids, model.config.vocab_size)
-    layers = _Layers(model.config.n_layers)
+    record = LayerRecorder([layer.mixer for layer in model.config.layers])
     began = time.perf_counter()
-    logits = model(ids, mask=not_padding(ids, n_padding), record=layers)[0]  # (T, vocab_size)
-    return Trace(
-        config=model.config,
-        tokens=_numpy(ids[0]),
-        **{name: _numpy(array) for name, array in layers.arrays.items()},
-        logits=_numpy(logits),
-        scale=layers.scale,
-        seconds=time.perf_counter() - began,
-    )
+    logits = model(ids, mask=not_padding(ids, n_padding), record=record)[0]  # (T, vocab_size)
+    return Trace(model.config, _numpy(ids[0]), record.layers, _numpy(logits), time.perf_counter() - began)
 
 
-class _Layers:
-    """Record callback that copies each layer's tensors into preallocated arrays of all layers, to limit peak memory."""
+class LayerRecorder:
+    """Record callback that keeps what each layer computes, in the order in which the layers run."""
 
-    def __init__(self, n_layers: int) -> None:
-        self.n_layers, self.done, self.scale = n_layers, 0, 0.0
-        self.arrays: dict[str, Tensor] = {}
+    def __init__(self, mixers: Sequence[Mixer]) -> None:
+        self.mixers, self.layers = iter(mixers), list[LayerTrace]()
 
-    def __call__(self, scale: float, **computed: Any) -> None:
-        self.scale = scale
-        for name, part in computed.items():
-            one = _expanded_mask(part, computed["weights"]) if name == "allowed" else part[0]  # B = 1
-            if self.n_layers == 1:
-                self.arrays[name] = one[None]  # a view: no copy needed
-                continue
-            if not self.done:
-                self.arrays[name] = one.new_empty(self.n_layers, *one.shape)
-            self.arrays[name][self.done] = one
-        self.done += 1
+    def __call__(self, allowed: Tensor | None, scale: float, **computed: Tensor) -> None:
+        T = computed["weights"].shape[-1]  # B = 1
+        mask = torch.ones(T, T, dtype=torch.bool) if allowed is None else allowed.expand(T, T)
+        arrays = {name: _numpy(_alone(part[0])) for name, part in computed.items()}
+        self.layers.append(LayerTrace(next(self.mixers), **arrays, allowed=_numpy(mask), scale=scale))
 
 
-def _expanded_mask(allowed: Tensor | None, weights: Tensor) -> Tensor:
-    """Expand a mask to bool (T, S); masks here have no batch or head axis: (T, S), (1, S) or None."""
-    return torch.ones(weights.shape[2:], dtype=torch.bool) if allowed is None else allowed.expand(weights.shape[2:])
+def _alone(part: Tensor) -> Tensor:
+    """Return a tensor that keeps no larger one in memory: MLA's values are a view of keys and values."""
+    return part if part.untyped_storage().nbytes() == part.nbytes else part.clone()
 
 
 @torch.inference_mode()
@@ -125,11 +161,12 @@ def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
     return _numpy(model(checked(token_ids, model.config.vocab_size))[0])
 
 
-def likeliest(logits: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the n likeliest tokens of each row and their probabilities, likeliest first: (T, vocab_size) -> (T, n)."""
+def likeliest(trace: Trace, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the n likeliest next tokens after each token and their probabilities, likeliest first, (T, n) each."""
     tokens, odds = [], []
-    for first in range(0, len(logits), ROWS_AT_ONCE):
-        rows = torch.tensor(logits[first : first + ROWS_AT_ONCE])  # a copy: torch does not take read-only arrays
+    for first in range(0, len(trace.tokens), ROWS_AT_ONCE):
+        logits = trace.logits_at(slice(first, first + ROWS_AT_ONCE))
+        rows = torch.tensor(logits)  # a copy: torch does not take read-only arrays
         best, at = rows.topk(n)  # (rows, n)
         tokens.append(at)
         odds.append((best - rows.logsumexp(-1, keepdim=True)).exp())
@@ -161,19 +198,21 @@ def logits_of(model: Transformer, stream: np.ndarray) -> np.ndarray:
 
 
 @torch.inference_mode()
-def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.ndarray:
-    """Return only the weights of a batch of N texts of one length: ids (N, T) give (N, L, H, T, T)."""
+def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    """Return only the weights of a batch of N texts of one length: ids (N, T) give (N, H, T, T) for each layer."""
     record = Recording()
     _run_to(model, token_ids, model.config.n_layers - 1, record)
-    return _numpy(torch.stack([r.weights for r in record], dim=1))
+    return [_numpy(each.weights) for each in record]
 
 
 @torch.inference_mode()
-def allowed_of(model: Transformer, n_tokens: int) -> np.ndarray:
-    """Return the masks of a text of n_tokens without padding: bool (L, T, T), as in a `Trace`."""
-    shape = n_tokens, n_tokens
-    masks = [options["mask"] for options in model.attention_options(n_tokens)]
-    return np.stack([np.broadcast_to(True if mask is None else _numpy(mask), shape) for mask in masks])
+def allowed_of(model: Transformer, n_tokens: int, n_padding: int = 0) -> list[np.ndarray]:
+    """Return each layer's mask on a text of n_tokens: bool (T, T), as in a `Trace`, one array for equal ones."""
+    shape, masks = (n_tokens, n_tokens), dict[int, np.ndarray]()
+    options = model.attention_options(n_tokens, mask=not_padding(torch.empty(1, n_tokens), n_padding))
+    for mask in (option["mask"] for option in options):
+        masks[id(mask)] = np.broadcast_to(True if mask is None else _numpy(mask), shape)
+    return [masks[id(option["mask"])] for option in options]
 
 
 @torch.inference_mode()
@@ -191,8 +230,8 @@ def _run_to(model: Transformer, token_ids: Sequence, layer: int, record: Recordi
 
 
 @torch.inference_mode()
-def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Sequence[int]) -> np.ndarray:
-    """Return cross-attention weights (L, H, T, S) with queries from one text and keys from another.
+def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Sequence[int]) -> list[np.ndarray]:
+    """Return each layer's cross-attention weights (H, T, S) with queries from one text and keys from another.
 
     Each text is run on its own; each layer's attention is then applied to its usual input for both texts, the other's
     as `context`, without a mask and without RoPE, since positions in two texts have no distance. Not for MLA.
@@ -204,7 +243,7 @@ def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Seq
     for block, of_x, of_y in zip(model.blocks, *options, strict=True):
         block.attn(block.attn_norm(x), context=block.attn_norm(y), record=record)
         x, y = block(x, **of_x), block(y, **of_y)
-    return _numpy(torch.cat([r.weights for r in record]))
+    return [_numpy(each.weights[0]) for each in record]
 
 
 def not_padding(ids: Tensor, n_padding: int) -> Tensor | None:

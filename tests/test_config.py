@@ -1,5 +1,6 @@
 """attnviz/config.py: derived fields, refused values, and error messages with the field and the values allowed."""
 
+import json
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.config import AttentionConfig, ConfigError, ModelConfig, MoEConfig, attention_kind, divisors
+from attnviz.mechanisms import Experts, Layer
+from tests.mixed import MIXED, SINGLE
 
 MLA = dict(attention="mla", kv_lora_rank=11, qk_rope_head_dim=6, qk_nope_head_dim=7, v_head_dim=5)
 
@@ -97,7 +100,7 @@ def test_an_impossible_mixture_of_experts_is_refused_by_name():
 
 def test_a_model_derives_what_it_can():
     model = ModelConfig(n_layers=2, d_model=12, n_heads=6, n_kv_heads=2)
-    assert (model.attention, model.head_dim, model.group_size, model.layer.kind) == ("gqa", 2, 3, "gqa")
+    assert (model.attention, model.head_dim, model.group_size, model.mixer.kind) == ("gqa", 2, 3, "gqa")
     assert ModelConfig(2, 384, 8).d_ff == 1024  # 8/3 of the width, already a multiple of 8
     assert ModelConfig(2, 100, 4).d_ff == 272  # 266.7, rounded up to the next multiple of 8
 
@@ -117,7 +120,7 @@ def test_rotary_dim_is_even_and_at_most_the_head(settings, rotary_dim):
 
 def test_the_window_is_left_out_where_the_layer_is_full():
     model = ModelConfig(3, 12, 2, sliding_window=5, full_layers=(1,))
-    assert [model.window_of(layer) for layer in range(3)] == [5, None, 5]
+    assert [layer.mixer.window for layer in model.layers] == [5, None, 5]
 
 
 def test_other_kv_heads_keep_everything_else():
@@ -138,3 +141,65 @@ def test_configs_are_values():
     assert {model: "found"}[replace(model)] == "found"  # equal and hashable: a key of caches
     with pytest.raises(FrozenInstanceError):
         model.n_heads = 3
+
+
+# ---- layers that differ
+
+
+def test_layers_survive_the_metadata_of_a_checkpoint():
+    written = json.dumps(MIXED.to_dict())
+    assert ModelConfig.from_dict(json.loads(written)) == MIXED
+    moe = replace(MIXED, n_layers=1, mixed_layers=(Layer((SINGLE, Experts(5, 2, 3, router_bias=True)), parallel=True),))
+    assert ModelConfig.from_dict(json.loads(json.dumps(moe.to_dict()))) == moe
+    uniform = ModelConfig(2, 12, 6, 2, rope_theta=500.0)
+    assert uniform.to_dict() == {
+        "n_layers": 2, "d_model": 12, "n_heads": 6, "n_kv_heads": 2, "head_dim": 2, "d_ff": 32, "attention": "gqa",
+        "rope_theta": 500.0,
+    }  # fmt: skip
+
+
+def changed(path, value):
+    """Return MIXED's metadata with a value at a path of keys and indices; ... removes it."""
+    facts = json.loads(json.dumps(MIXED.to_dict()))
+    at = facts
+    for key in path[:-1]:
+        at = at[key]
+    if value is ...:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return facts
+
+
+SECOND = ("mixed_layers", 1)
+
+
+@pytest.mark.parametrize(
+    "path, value, message",
+    [
+        (("mixed_layers",), "deep", "mixed_layers must be a list, not 'deep'"),
+        (SECOND, 7, r"mixed_layers\[1\] must be a mapping of names to values, not 7"),
+        ((*SECOND, "rope_thetas"), 5.0, r"mixed_layers\[1\].rope_thetas is not a field .* mean .*rope_theta"),
+        ((*SECOND, "rope_theta"), 1, r"mixed_layers\[1\].rope_theta must be above 1"),
+        ((*SECOND, "n_norms"), "two", r"mixed_layers\[1\].n_norms must be a whole number"),
+        ((*SECOND, "parallel"), 1, r"mixed_layers\[1\].parallel must be true or false, not 1"),
+        ((*SECOND, "shares_cache_of"), 1, r"mixed_layers\[1\].shares_cache_of must be an earlier layer, not 1"),
+        ((*SECOND, "parts"), ..., r"mixed_layers\[1\].parts must be a list, not None"),
+        ((*SECOND, "parts"), [], r"mixed_layers\[1\].parts must be one or more mechanisms"),
+        ((*SECOND, "parts", 0), "attention", r"mixed_layers\[1\].parts\[0\] must be a mapping"),
+        ((*SECOND, "parts", 0, "mechanism"), "attention", r"mechanism must be one of grouped, latent"),
+        ((*SECOND, "parts", 0, "mechanism"), ["grouped"], r"parts\[0\].mechanism must be one of grouped"),
+        ((*SECOND, "parts", 0, "n_heads"), 0, r"mixed_layers\[1\].parts\[0\].n_heads must be a whole number from 1"),
+        ((*SECOND, "parts", 0, "head_dim"), ..., r"mixed_layers\[1\].parts\[0\].head_dim must be .*, not None"),
+        ((*SECOND, "parts", 0, "n_kv_heads"), 4, r"mixed_layers\[1\].parts\[0\].n_kv_heads must divide n_heads"),
+        ((*SECOND, "parts", 0, "window"), 2.5, r"mixed_layers\[1\].parts\[0\].window must be a whole number"),
+        ((*SECOND, "parts", 0, "qk_norm"), "tail", r"parts\[0\].qk_norm must be one of head, width"),
+        ((*SECOND, "parts", 0, "rotary_fraction"), 1.5, r"parts\[0\].rotary_fraction must be a number from 0 to 1"),
+        ((*SECOND, "parts", 1, "activation"), "tanh", r"\[1\].activation must be one of swiglu, geglu, gelu, relu"),
+        ((*SECOND, "parts", 1, "experts"), 3, r"mixed_layers\[1\].parts\[1\].experts is not a field"),
+        (("n_layers",), 5, "mixed_layers must have n_layers = 5 layers, not 4"),
+    ],
+)
+def test_a_malformed_layer_is_refused_by_the_name_of_its_field(path, value, message):
+    with pytest.raises(ConfigError, match=message):
+        ModelConfig.from_dict(changed(path, value))

@@ -36,7 +36,7 @@ NEXT_ON_THE_LEFT = {
     "exercises": (),
     "characters": (),
     "equations": (),
-    "mechanisms": ("equations", "phrases"),
+    "mechanisms": ("checks", "equations", "phrases"),
     "config": ("facts", "phrases", "mechanisms"),
     "modules": ("config",),
     "text": ("modules", "characters"),

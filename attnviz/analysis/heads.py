@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnviz.analysis.layers import Arrays, by_head
 from attnviz.analysis.roles import first_key, mean_distance, normalised_entropy
 from attnviz.config import ModelConfig
 
@@ -29,24 +30,25 @@ class HeadStatistics:
     first_token: np.ndarray  # weight on the first token that is not padding
 
 
-def statistics(weights: np.ndarray, allowed: np.ndarray) -> HeadStatistics:
-    """Compute the statistics from weights (L, H, T, T) and allowed (L, T, T)."""
+def statistics(weights: Arrays, allowed: Arrays) -> HeadStatistics:
+    """Compute the statistics from each layer's weights (H, T, T) and allowed (T, T)."""
     entropy, distance = normalised_entropy(weights, allowed), mean_distance(weights, allowed)
     return HeadStatistics(entropy, distance, first_token_weight(weights, allowed))
 
 
-def first_token_weight(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Return (L, H) mean weights on the first non-padding token, from weights (L, H, T, T) and allowed (L, T, T)."""
-    means = np.full(weights.shape[:2], np.nan)
-    for layer, choosing in enumerate(allowed.sum(-1) > 1):
+def first_token_weight(weights: Arrays, allowed: Arrays) -> np.ndarray:
+    """Return (L, H) mean weights on the first non-padding token, from each layer's (H, T, T) and allowed (T, T)."""
+    means = [np.full(len(here), np.nan) for here in weights]
+    for layer, (here, mask) in enumerate(zip(weights, allowed, strict=True)):
+        choosing = mask.sum(-1) > 1
         if choosing.any():
-            means[layer] = weights[layer][:, choosing, first_key(allowed[layer])].mean(-1)
-    return means
+            means[layer] = here[:, choosing, first_key(mask)].mean(-1)
+    return by_head(means)
 
 
-def rotated_pairs(config: ModelConfig) -> list[tuple[int, int]]:
+def rotated_pairs(config: ModelConfig, layer: int) -> list[tuple[int, int]]:
     """Return the pairs of dimensions that RoPE rotates, fastest first; in MLA they follow the content dimensions."""
-    first, n_pairs = config.mixer.rotary_start, config.rotary_dim // 2
+    first, n_pairs = config.layers[layer].mixer.rotary_start, config.layers[layer].rotary_dim // 2
     if config.rope_layout == "half":
         return [(first + i, first + i + n_pairs) for i in range(n_pairs)]
     return [(first + 2 * i, first + 2 * i + 1) for i in range(n_pairs)]
@@ -69,10 +71,9 @@ class ScoreParts:
 
 def score_parts(trace: Trace, layer: int, head: int, query: int, key: int) -> ScoreParts:
     """Compute the parts of one score from its query and key vector, with the trace's score and weight."""
-    pairs = rotated_pairs(trace.config)
+    pairs, one = rotated_pairs(trace.config, layer), trace.layers[layer]
     rotated = [dimension for pair in pairs for dimension in pair]
-    order = rotated + sorted(set(range(trace.config.head_dim)) - set(rotated))
-    q = trace.q[layer, head, query, order].astype(np.float64)  # (D,)
-    k = trace.k[layer, trace.config.layer.kv_head_of[head], key, order].astype(np.float64)  # (D,)
-    score, weight = float(trace.scores_of(layer, head)[query, key]), float(trace.weights[layer, head, query, key])
-    return ScoreParts(order, pairs, q, k, q * k, float(q @ k), score, bool(trace.allowed[layer, query, key]), weight)
+    order = rotated + sorted(set(range(one.mixer.head_dim)) - set(rotated))
+    q, k = one.q[head, query, order].astype(np.float64), one.keys_of(head)[key, order].astype(np.float64)  # (D,) each
+    score, weight = float(one.scores_of(head)[query, key]), float(one.weights[head, query, key])
+    return ScoreParts(order, pairs, q, k, q * k, float(q @ k), score, bool(one.allowed[query, key]), weight)

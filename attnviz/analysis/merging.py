@@ -3,13 +3,13 @@
 The convention for split words (Clark et al., arXiv 1906.04341, section 4.1): the weight on a character is the sum over
 its keys, the weights from it are the mean over its queries. A row then still sums to 1.
 
-L layers, H query heads, T tokens, N characters.
+H query heads, T tokens, N characters.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from attnviz.characters import Span, readable
 
 if TYPE_CHECKING:
-    from attnviz.trace import Trace
+    from attnviz.trace import LayerTrace, Trace
 
 
 def merged_weights(weights: np.ndarray, starts: Sequence[int]) -> np.ndarray:
@@ -37,46 +37,54 @@ def merged_allowed(allowed: np.ndarray, starts: Sequence[int]) -> np.ndarray:
     return np.logical_or.reduceat(np.logical_or.reduceat(allowed, starts, axis=-1), starts, axis=-2)
 
 
-class Maps:
-    """Array of maps (L, …, T, T) that are merged to (L, …, N, N) when they are accessed, by their first axes."""
+@dataclass(frozen=True, eq=False)
+class MergedLayer:
+    """A layer's maps, merged by character when they are accessed."""
 
-    def __init__(self, maps: Any, n: int, merge: Callable[[np.ndarray], np.ndarray]) -> None:
-        self.shape, self._maps, self._merge = (*maps.shape[:-2], n, n), maps, merge
+    layer: LayerTrace
+    starts: Sequence[int]
+
+    @property
+    def weights(self) -> np.ndarray:  # (H, N, N)
+        return merged_weights(self.layer.weights, self.starts)
+
+    def weights_of(self, head: int) -> np.ndarray:  # (N, N)
+        return merged_weights(self.layer.weights[head], self.starts)
+
+    @property
+    def allowed(self) -> np.ndarray:  # (N, N)
+        return merged_allowed(self.layer.allowed, self.starts)
+
+
+class MergedLayers(Sequence[MergedLayer]):
+    """The merged layers of a trace."""
+
+    def __init__(self, layers: Sequence[LayerTrace], starts: Sequence[int]) -> None:
+        self.layers, self.starts = layers, starts
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return len(self.layers)
 
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[i] for i in range(len(self)))
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        return self._merge(self._maps[index])
+    def __getitem__(self, index: Any) -> Any:
+        return MergedLayer(self.layers[index], self.starts)
 
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """The maps of a trace, merged by character: weights (L, H, N, N), allowed (L, N, N)."""
+    """The maps of a trace, merged by character."""
 
-    weights: Any
-    allowed: Any
+    layers: MergedLayers
     labels: list[str]
     spans: list[Span]
 
     @classmethod
     def of(cls, trace: Trace, labels: Sequence[str], spans: Sequence[Span]) -> Merged:
         """Merge the tokens of each span; one of a single token keeps its label."""
-        starts, n = [span.start for span in spans], len(spans)
         return cls(
-            Maps(trace.weights, n, lambda each: merged_weights(each, starts)),
-            Maps(trace.allowed, n, lambda each: merged_allowed(each, starts)),
+            MergedLayers(trace.layers, [span.start for span in spans]),
             [labels[s.start] if s.stop - s.start == 1 else _label(s.text) for s in spans],
             list(spans),
         )
-
-    def merge(self, weights: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Merge other maps of the same text."""
-        starts = [span.start for span in self.spans]
-        return merged_weights(weights, starts), merged_allowed(allowed, starts)
 
     @property
     def positions(self) -> list[str]:

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attnviz.analysis.layers import Arrays, by_head
+
 LOCAL = 5  # nearest tokens that count as local, including the query itself
 SPECIFIC = ("previous token", "induction", "duplicate token")  # keys that depend on the query and its token
 NAMED = (*SPECIFIC, "current token", "first token")  # roles with specific keys
@@ -110,12 +112,13 @@ def first_key(allowed: np.ndarray) -> int:
     return int(allowed.any(0).argmax())
 
 
-def score(weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.ndarray) -> Scores:
-    """Score all heads on one text, from weights (L, H, T, T) and allowed (L, T, T)."""
+def score(weights: Arrays, allowed: Arrays, tokens: Sequence[int] | np.ndarray) -> Scores:
+    """Score all heads on one text, from each layer's weights (H, T, T) and allowed (T, T)."""
     layers = [_layer_scores(w, a, keys_of(tokens, a)) for w, a in zip(weights, allowed, strict=True)]
-    weight, chance, n_queries = ({name: np.array([s[k][name] for s in layers]) for name in KEYED} for k in range(3))
+    weight = {name: by_head([of_heads[name] for of_heads, _, _ in layers]) for name in KEYED}
+    chance, n_queries = ({name: np.array([s[k][name] for s in layers]) for name in KEYED} for k in (1, 2))
     entropy, distance = normalised_entropy(weights, allowed), mean_distance(weights, allowed)
-    return Scores(weight, chance, n_queries, entropy, distance, (allowed.sum(-1) > 1).sum(-1))
+    return Scores(weight, chance, n_queries, entropy, distance, np.array([(a.sum(-1) > 1).sum() for a in allowed]))
 
 
 def _layer_scores(weights: np.ndarray, allowed: np.ndarray, keys: dict[str, np.ndarray]) -> tuple[dict, dict, dict]:
@@ -134,32 +137,34 @@ def _layer_scores(weights: np.ndarray, allowed: np.ndarray, keys: dict[str, np.n
     return weight, chance, n_queries
 
 
-def normalised_entropy(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+def normalised_entropy(weights: Arrays, allowed: Arrays) -> np.ndarray:
     """Return (L, H): entropy relative to uniform weights on the allowed keys, mean over queries with two or more."""
-    found = np.full(weights.shape[:2], np.nan)
-    for layer, (here, n_allowed) in enumerate(zip(weights, allowed.sum(-1), strict=True)):
+    found = [np.full(len(here), np.nan) for here in weights]
+    for layer, (here, mask) in enumerate(zip(weights, allowed, strict=True)):
+        n_allowed = mask.sum(-1)
         choosing = n_allowed > 1
         if choosing.any():
             logs = np.maximum(here, np.finfo(here.dtype).tiny)  # 0 · log2(0) is 0 here
             entropy = -np.einsum("hij,hij->hi", here, np.log2(logs, out=logs))
             found[layer] = (entropy[:, choosing] / np.log2(n_allowed[choosing])).mean(-1)
-    return found
+    return by_head(found)
 
 
-def mean_distance(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+def mean_distance(weights: Arrays, allowed: Arrays) -> np.ndarray:
     """Return (L, H): weighted distance from query to key in tokens, mean over queries with two allowed keys or more."""
-    positions = np.arange(weights.shape[-1], dtype=weights.dtype)
+    positions = np.arange(len(allowed[0]), dtype=np.float32)
     apart = np.abs(positions[:, None] - positions)  # (T, T)
-    found = np.full(weights.shape[:2], np.nan)
-    for layer, choosing in enumerate(allowed.sum(-1) > 1):
+    found = [np.full(len(here), np.nan) for here in weights]
+    for layer, (here, mask) in enumerate(zip(weights, allowed, strict=True)):
+        choosing = mask.sum(-1) > 1
         if choosing.any():
-            found[layer] = np.tensordot(weights[layer], apart * choosing[:, None], 2) / choosing.sum()
-    return found
+            found[layer] = np.tensordot(here, apart.astype(here.dtype) * choosing[:, None], 2) / choosing.sum()
+    return by_head(found)
 
 
-def score_probes(weights: np.ndarray, allowed: np.ndarray, probes: Sequence[Sequence[int]]) -> Scores:
-    """Return the mean scores over probes of the same shape, from weights (N, L, H, T, T)."""
-    each = [score(w, allowed, tokens) for w, tokens in zip(weights, probes, strict=True)]
+def score_probes(weights: Arrays, allowed: Arrays, probes: Sequence[Sequence[int]]) -> Scores:
+    """Return the mean scores over N probes of the same shape, from each layer's weights (N, H, T, T)."""
+    each = [score([layer[n] for layer in weights], allowed, tokens) for n, tokens in enumerate(probes)]
     weight = {name: np.mean([s.weight[name] for s in each], axis=0) for name in KEYED}
     entropy, distance = (np.mean([getattr(s, name) for s in each], axis=0) for name in ("entropy", "distance"))
     return replace(each[0], weight=weight, entropy=entropy, distance=distance)

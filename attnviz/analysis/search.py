@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnviz.analysis.layers import Arrays
 from attnviz.analysis.roles import Share, first_key, keys_of, score
 from attnviz.analysis.words import WHOLE, Words
 
@@ -27,10 +28,11 @@ class Found:
 
 
 def strongest_by_role(
-    weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.ndarray, words: Words, role: str
+    weights: Arrays, allowed: Arrays, tokens: Sequence[int] | np.ndarray, words: Words, role: str
 ) -> Found | None:
-    """Find the head in weights (L, H, T, T) with the largest score for a role on this text, and its largest weight.
+    """Find the head with the largest score for a role on this text, and its largest weight.
 
+    weights: (H, T, T) of each layer.
     The weight is the largest on one of the role's keys, between whole tokens with letters, digits or pictures where
     there are such, and else between two words: that a byte attends to the byte before it in its own character says
     little. None if the mask leaves too few queries such a key.
@@ -38,30 +40,29 @@ def strongest_by_role(
     scores = score(weights, allowed, tokens)
     if np.isnan(scores.weight[role]).all():
         return None
-    layer, head = (int(i) for i in np.unravel_index(np.nanargmax(scores.weight[role]), weights.shape[:2]))
+    layer, head = (int(i) for i in np.unravel_index(np.nanargmax(scores.weight[role]), scores.weight[role].shape))
     choosing = allowed[layer].sum(-1) > 1  # a query with a single key gives it all its weight in any head
     pairs = keys_of(tokens, allowed[layer])[role] & allowed[layer] & choosing[:, None]
-    query, key = _largest(weights[layer, head], _worth_showing(pairs, words))
+    query, key = _largest(weights[layer][head], _worth_showing(pairs, words))
     share = scores.of(layer, head).shares[role]
-    return Found(layer, head, query, key, float(weights[layer, head, query, key]), share)
+    return Found(layer, head, query, key, float(weights[layer][head, query, key]), share)
 
 
-def strongest_pair(weights: np.ndarray, allowed: np.ndarray, pairs: Sequence[tuple[int, int]]) -> Found | None:
+def strongest_pair(weights: Arrays, allowed: Arrays, pairs: Sequence[tuple[int, int]]) -> Found | None:
     """Find the head, query and key of the largest weight on any of these pairs (query, key), except on the first token.
 
     The first token is the attention sink of many heads, whatever it says. None if there is no other unmasked pair.
     """
-    at = np.zeros(weights.shape[2:], bool)
+    at = np.zeros(allowed[0].shape, bool)
     for query, key in pairs:
         at[query, key] = True
     at[:, first_key(np.any(allowed, axis=0))] = False
-    unmasked = at & allowed  # (L, T, T)
-    if not unmasked.any():
+    if not any((at & mask).any() for mask in allowed):
         return None
-    best = [np.where(here, layer, -1) for here, layer in zip(unmasked[:, None], weights, strict=True)]
+    best = [np.where(at & mask, here, -1) for mask, here in zip(allowed, weights, strict=True)]  # (H, T, T) each
     layer = int(np.argmax([shown.max() for shown in best]))
-    head, query, key = (int(i) for i in np.unravel_index(best[layer].argmax(), weights.shape[1:]))
-    weight, n_keys = float(weights[layer, head, query, key]), int(allowed[layer, query].sum())
+    head, query, key = (int(i) for i in np.unravel_index(best[layer].argmax(), best[layer].shape))
+    weight, n_keys = float(weights[layer][head, query, key]), int(allowed[layer][query].sum())
     return Found(layer, head, query, key, weight, Share(weight, 1 / n_keys, 1))
 
 

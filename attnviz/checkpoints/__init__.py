@@ -65,7 +65,7 @@ def _opened(id_or_path: str | Path) -> Iterator[safe_open]:
 def _config(file: safe_open, id_or_path: str | Path) -> ModelConfig:
     """Read the configuration in the file; a shipped checkpoint must have the attention type of its name."""
     config = config_from_metadata(file.metadata() or {})
-    attention = f"gqa-{config.n_kv_heads}" if config.attention == "gqa" else config.attention
+    attention = config.mixer.name.lower()
     if id_or_path in SHIPPED and attention != id_or_path:
         raise ConfigError(f"it contains {attention}, not {id_or_path}")
     return config

@@ -12,7 +12,7 @@ import numpy as np
 
 from attnviz.analysis.groups import log_softmax, next_token_losses
 from attnviz.compute import models, queue
-from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.byte_cache import ArrayList, ByteCache
 from attnviz.experiments.ablation import N_THREADS, ablated, losses_without_each, mean_loss, mean_outputs
 from attnviz.session.settings import Settings
 from attnviz.trace import final_stream, logits_of
@@ -117,12 +117,14 @@ def _share_done(layer: int, heads: int, L: int, H: int) -> float:
     return (sum(H * (L - i) for i in range(layer)) + heads * (L - layer)) / (H * L * (L + 1) / 2)
 
 
-def means_of(settings: Settings) -> np.ndarray | None:
-    """Return the mean outputs that mean ablation uses, (L, H, D); None for zero ablation."""
+def means_of(settings: Settings) -> ArrayList | None:
+    """Return the mean outputs that mean ablation uses, (H, D) of each layer; None for zero ablation."""
     if settings.off_way == "zero":
         return None
     key = "means", models.run_of(settings)
-    return models.computed_once(key, lambda: mean_outputs(models.model_of(settings), reference(settings)), _effects)
+    return models.computed_once(
+        key, lambda: ArrayList(mean_outputs(models.model_of(settings), reference(settings))), _effects
+    )
 
 
 def reference(settings: Settings) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from cachetools import LRUCache
 
 from attnviz.compute.queue import QueueSemaphore
@@ -17,6 +18,14 @@ class Sized(Protocol):
 
 
 T = TypeVar("T", bound=Sized)
+
+
+class ArrayList(list[np.ndarray]):
+    """Arrays, such as one for each layer, with their size in bytes."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self)
 
 
 class ByteCache:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from attnviz.analysis.layers import Each
 from attnviz.analysis.roles import keys_of
 from attnviz.analysis.search import Found, bracket_pairs, strongest_by_role, strongest_pair
 from attnviz.compute.heads import words_in
@@ -25,9 +26,10 @@ def found_in(view: View) -> Found | None:
 @lru_cache(64)
 def _found(run: Run, ids: tuple[int, ...], n_padding: int, look_for: str) -> Found | None:
     trace = run.trace(ids, n_padding)
+    weights = Each(trace.layers, "weights")
     if look_for in (PRONOUN, BRACKETS):
-        return strongest_pair(trace.weights, trace.allowed, _pairs(trace, look_for, run.tokenizer))
-    return strongest_by_role(trace.weights, trace.allowed, trace.tokens, words_in(run, ids), look_for)
+        return strongest_pair(weights, trace.masks, _pairs(trace, look_for, run.tokenizer))
+    return strongest_by_role(weights, trace.masks, trace.tokens, words_in(run, ids), look_for)
 
 
 def _pairs(trace: Trace, look_for: str, tokenizer: Tokenizer) -> list[tuple[int, int]]:
@@ -58,11 +60,12 @@ def sentence(view: View, found: Found) -> str:
 
 def _at_selection(view: View, found: Found, role: str) -> Found:
     """Return what was found with the selected query and key, if that key is its strongest and one of the role's."""
-    trace, cell, row = view.trace, (view.query, view.key), view.trace.allowed[found.layer, view.query]
-    strongest = view.key == trace.weights[found.layer, found.head, view.query].argmax() and row.sum() > 1
-    if not (strongest and row[view.key] and keys_of(trace.tokens, trace.allowed[found.layer])[role][cell]):
+    one, cell = view.trace.layers[found.layer], (view.query, view.key)
+    weights, row = one.weights[found.head], one.allowed[view.query]
+    strongest = view.key == weights[view.query].argmax() and row.sum() > 1
+    if not (strongest and row[view.key] and keys_of(view.trace.tokens, one.allowed)[role][cell]):
         return found
-    return replace(found, query=cell[0], key=cell[1], weight=float(trace.weights[found.layer, found.head][cell]))
+    return replace(found, query=cell[0], key=cell[1], weight=float(weights[cell]))
 
 
 @lru_cache(64)
@@ -70,6 +73,6 @@ def _found_in_head(
     run: Run, ids: tuple[int, ...], n_padding: int, selected: tuple[int, int], role: str
 ) -> Found | None:
     trace, (layer, head) = run.trace(ids, n_padding), selected
-    one = trace.weights[layer, head][None, None]  # (1, 1, T, T)
-    found = strongest_by_role(one, trace.allowed[layer][None], trace.tokens, words_in(run, ids), role)
+    one = trace.layers[layer]
+    found = strongest_by_role([one.weights[head][None]], [one.allowed], trace.tokens, words_in(run, ids), role)
     return found and replace(found, layer=layer, head=head)

@@ -15,6 +15,7 @@ from attnviz.analysis import roles as analysis
 from attnviz.analysis import values
 from attnviz.analysis.groups import next_token_losses
 from attnviz.analysis.heads import HeadStatistics, first_token_weight, statistics
+from attnviz.analysis.layers import Each, by_head
 from attnviz.analysis.rollout import reachable, rollout
 from attnviz.analysis.search import Found
 from attnviz.analysis.standing_out import strongest_of_layer
@@ -22,7 +23,7 @@ from attnviz.analysis.values import Writes
 from attnviz.analysis.words import Words, words_of
 from attnviz.checkpoints import OpenError
 from attnviz.compute import models, queue
-from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.byte_cache import ArrayList, ByteCache
 from attnviz.compute.models import Run
 from attnviz.compute.view import View
 from attnviz.figures import role_captions
@@ -32,7 +33,7 @@ from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
 from attnviz.phrases import count
 from attnviz.session.settings import Settings
-from attnviz.trace import allowed_of, cross_weights, final_stream, likeliest, weights_of
+from attnviz.trace import LayerTrace, allowed_of, cross_weights, final_stream, likeliest, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, for runs shown side by side
@@ -44,11 +45,11 @@ _written, _maps = ByteCache(MAX_WRITTEN_BYTES), ByteCache(MAX_MAP_BYTES)
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
     """Return the role of each head, [layer][head], scored on the probes; heads of an untrained model have none."""
-    config = models.config_of(settings)
+    n_heads = [layer.mixer.n_heads for layer in models.config_of(settings).layers]
     if settings.model == "own":
-        return [[analysis.Role(analysis.NO_ROLE)] * config.n_heads for _ in range(config.n_layers)]
+        return [[analysis.Role(analysis.NO_ROLE)] * n for n in n_heads]
     scores = scores_of(settings)
-    return [[analysis.role_of(scores.of(i, h)) for h in range(config.n_heads)] for i in range(config.n_layers)]
+    return [[analysis.role_of(scores.of(i, h)) for h in range(n)] for i, n in enumerate(n_heads)]
 
 
 def probes_of(settings: Settings) -> Probes:
@@ -98,18 +99,19 @@ class OnText:
 
     def by_name(self) -> dict[str, np.ndarray]:
         """Return each of MEASURES, by which the grid sorts heads: {name: (layers, H)}."""
-        return dict(zip(MEASURES, np.stack(self.measures, axis=1), strict=True)) if self.measures else {}
+        numbers = zip(*self.measures, strict=True)  # of each measure, (H,) per layer
+        return {name: by_head(layers) for name, layers in zip(MEASURES, numbers, strict=False)}
 
 
 MEASURES = "entropy", "distance", "weight on the first token"
-LayerCallback = Callable[[int, np.ndarray, np.ndarray], object]  # layer, weights (1, H, T, T), allowed (1, T, T)
+LayerCallback = Callable[[int, LayerTrace], object]
 
 
 def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool = False) -> OnText:
     """Return labels and measures of the heads on the text, in one pass over the layers.
 
-    on_layer: callback for each layer that is not cached; with it, the pass stops early when the session requests a
-    rerun, and the next call resumes from there. stopped: return what is cached and compute nothing.
+    on_layer: callback with each layer that is not cached and its number; with it, the pass stops early when the session
+    requests a rerun, and the next call resumes from there. stopped: return what is cached and compute nothing.
     """
     found, trace = _on_text(view.run, view.ids, view.n_padding), view.trace
     if stopped:
@@ -119,16 +121,16 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
         for layer in range(len(found.labels), view.config.n_layers):
             if on_layer and queue.rerun_requested():
                 raise queue.Interrupted
-            weights, allowed = trace.weights[layer][None], trace.allowed[layer][None]
-            scores = analysis.score(weights, allowed, trace.tokens)
-            columns = analysis.largest_columns(weights[0], allowed[0])
-            first = first_token_weight(weights, allowed)
+            one = trace.layers[layer]
+            scores = analysis.score([one.weights], [one.allowed], trace.tokens)
+            columns = analysis.largest_columns(one.weights, one.allowed)
+            first = first_token_weight([one.weights], [one.allowed])
             found.scores.append((scores, columns))
-            found.strongest.append(strongest_of_layer(layer, weights[0], allowed[0], words))
+            found.strongest.append(strongest_of_layer(layer, one.weights, one.allowed, words))
             found.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
             found.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
             if on_layer:
-                on_layer(layer, weights, allowed)
+                on_layer(layer, one)
     return found
 
 
@@ -165,9 +167,10 @@ def text_scores_of(view: View, layer: int, head: int) -> tuple[analysis.HeadScor
     if layer < len(found):
         scores, columns = found[layer]
         return scores.of(0, head), columns[head]
-    weights, allowed = view.trace.weights[layer, head], view.trace.allowed[layer]
-    scores = analysis.score(weights[None, None], allowed[None], view.trace.tokens)
-    return scores.of(0, 0), analysis.largest_columns(weights[None], allowed)[0]
+    one = view.trace.layers[layer]
+    weights = one.weights[head][None]  # (1, T, T)
+    scores = analysis.score([weights], [one.allowed], view.trace.tokens)
+    return scores.of(0, 0), analysis.largest_columns(weights, one.allowed)[0]
 
 
 @dataclass(frozen=True)
@@ -218,8 +221,8 @@ def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
     ids = ids[:MAX_COMPARED]
     traces = [models.trace_of(replace(settings, **m.fields()), ids, m.padding) for m in masks_of(settings)]
     return Masked(
-        np.stack([t.weights[layer] for t in traces]),
-        np.stack([t.allowed[layer] for t in traces]),
+        np.stack([t.layers[layer].weights for t in traces]),
+        np.stack([t.masks[layer] for t in traces]),
         [float(next_token_losses(t.logits, t.tokens).mean()) for t in traces[:3]] if len(ids) > 1 else [],
     )
 
@@ -278,7 +281,7 @@ def next_tokens_of(view: View) -> list[list[tuple[str, float, str]]]:
 def _next_tokens(
     run: Run, ids: tuple[int, ...], n_padding: int, vocabulary: Vocabulary
 ) -> list[list[tuple[str, float, str]]]:
-    tokens, odds = likeliest(run.trace(ids, n_padding).logits, MAX_NEXT)
+    tokens, odds = likeliest(run.trace(ids, n_padding), MAX_NEXT)
     rows = []
     for end, row in enumerate(zip(tokens.tolist(), rounded(odds).tolist(), strict=True), 1):
         labels = vocabulary.after(ids[:end])
@@ -299,9 +302,8 @@ def _run(view: View) -> tuple[Hashable, ...]:
 
 
 def _writes(settings: Settings, ids: tuple[int, ...], n_padding: int, layer: int, head: int) -> Writes:
-    trace, model = models.trace_of(settings, ids, n_padding), models.model_of(settings)
-    kv_head = trace.config.layer.kv_head_of[head]
-    return values.writes(trace.weights[layer, head], trace.v[layer, kv_head], w_o(model, layer, head))
+    one, model = models.trace_of(settings, ids, n_padding).layers[layer], models.model_of(settings)
+    return values.writes(one.weights[head], one.values_of(head), w_o(model, layer, head))
 
 
 def logit_effects_of(view: View) -> np.ndarray:
@@ -319,8 +321,9 @@ def _final_stream(view: View) -> np.ndarray:
 
 def rollout_of(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Return the rollout (L, T, T), and bool (L, T, T): True if token j can reach position i by layer l."""
-    shares = models.computed_once((*_run(view), "rollout"), lambda: rollout(view.trace.weights), _maps)
-    return shares, models.computed_once((*_run(view), "reach"), lambda: reachable(view.trace.allowed), _maps)
+    weights = Each(view.trace.layers, "weights")
+    shares = models.computed_once((*_run(view), "rollout"), lambda: rollout(weights), _maps)
+    return shares, models.computed_once((*_run(view), "reach"), lambda: reachable(view.trace.masks), _maps)
 
 
 def average_of(view: View) -> tuple[np.ndarray, np.ndarray]:
@@ -330,16 +333,16 @@ def average_of(view: View) -> tuple[np.ndarray, np.ndarray]:
     """
     layer, _ = view.layer_and_head
     if view.settings.average == "layer":
-        return view.trace.weights[layer], view.trace.allowed[layer]
+        return view.trace.layers[layer].weights, view.trace.masks[layer]
     means = models.computed_once(
-        (*_run(view), "means"), lambda: np.stack([heads.mean(0) for heads in view.trace.weights]), _maps
+        (*_run(view), "means"), lambda: np.stack([one.weights.mean(0) for one in view.trace.layers]), _maps
     )
-    return means, np.any(view.trace.allowed, axis=0)
+    return means, np.any(view.trace.masks, axis=0)
 
 
 def statistics_of(view: View) -> HeadStatistics | None:
     """Return the statistics of all heads on the text; None if no query may attend to more than one key."""
-    if not (view.trace.allowed.sum(-1) > 1).any():
+    if not any((mask.sum(-1) > 1).any() for mask in view.trace.masks):
         return None
     return _statistics(view.run, view.ids, view.n_padding)
 
@@ -347,7 +350,7 @@ def statistics_of(view: View) -> HeadStatistics | None:
 @lru_cache(64)
 def _statistics(run: Run, ids: tuple[int, ...], n_padding: int) -> HeadStatistics:
     trace = run.trace(ids, n_padding)
-    return statistics(trace.weights, trace.allowed)
+    return statistics(Each(trace.layers, "weights"), trace.masks)
 
 
 def readout(model: Transformer) -> tuple[np.ndarray, float, np.ndarray, bool]:
@@ -360,7 +363,7 @@ def readout(model: Transformer) -> tuple[np.ndarray, float, np.ndarray, bool]:
 def w_o(model: Transformer, layer: int, head: int) -> np.ndarray:
     """Return the columns of the output projection that read this head: (C, D)."""
     weight = model.blocks[layer].attn.o_proj.weight.detach().numpy()  # (C, H·D)
-    D = weight.shape[1] // model.config.n_heads
+    D = weight.shape[1] // model.config.layers[layer].mixer.n_heads
     return weight[:, head * D : (head + 1) * D]
 
 
@@ -381,9 +384,9 @@ def two_texts_of(view: View) -> MapPair | None:
         return None
     layer, head = view.layer_and_head
     ids = view.ids[:n], other.ids[:n]
-    traces = [models.trace_of(view.settings, each, min(view.n_padding, n - 1)) for each in ids]
-    weights, allowed = ([getattr(t, name)[layer] for t in traces] for name in ("weights", "allowed"))
-    return MapPair((weights[0][head], weights[1][head]), (allowed[0], allowed[1]), (view.labels[:n], other.labels[:n]))
+    one, two = (models.trace_of(view.settings, each, min(view.n_padding, n - 1)).layers[layer] for each in ids)
+    labels = view.labels[:n], other.labels[:n]
+    return MapPair((one.weights[head], two.weights[head]), (one.allowed, two.allowed), labels)
 
 
 def second_text_of(view: View) -> tuple[tuple[int, ...], list[str]]:
@@ -393,8 +396,8 @@ def second_text_of(view: View) -> tuple[tuple[int, ...], list[str]]:
     return other.ids[:n], other.labels[:n]
 
 
-def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:
-    """Compute cross-attention weights (L, H, T, S) of the text's queries on another text's keys."""
+def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> ArrayList:
+    """Compute each layer's cross-attention weights (H, T, S) of the text's queries on another text's keys."""
     run = models.run_of(settings)
     key = "crossed", run, ids, context
-    return models.computed_once(key, lambda: cross_weights(run.model, ids, context))
+    return models.computed_once(key, lambda: ArrayList(cross_weights(run.model, ids, context)))

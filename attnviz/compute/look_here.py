@@ -35,8 +35,8 @@ def _standing_out(view: View) -> Found | None:
 @lru_cache(64)
 def _found(run: Run, ids: tuple[int, ...], n_padding: int) -> Found | None:
     trace, words = run.trace(ids, n_padding), heads.words_in(run, ids)
-    layers = enumerate(zip(trace.weights, trace.allowed, strict=True))
-    return standing_out.strongest((standing_out.strongest_of_layer(i, *maps, words) for i, maps in layers), words)
+    cells = (standing_out.strongest_of_layer(i, one.weights, one.allowed, words) for i, one in enumerate(trace.layers))
+    return standing_out.strongest(cells, words)
 
 
 def words_of(view: View) -> Words:
@@ -64,7 +64,7 @@ def _as_drawn(view: View, found: Found) -> str:
     query, key = merged.at(found.query), merged.at(found.key)
     if all(merged.spans[i].stop - merged.spans[i].start == 1 for i in (query, key)):
         return ""
-    weight = float(merged.weights[found.layer, found.head][query, key])
+    weight = float(merged.layers[found.layer].weights_of(found.head)[query, key])
     return on_merged_map(weight, merged.labels[query], merged.labels[key])
 
 

@@ -350,13 +350,9 @@ def problem_of(settings: Settings) -> str | None:
 
 
 def max_tokens(config: ModelConfig) -> int:
-    """Return the maximum number of tokens that can be traced: one layer's attention stays below MAX_TRACE_BYTES.
-
-    For MLA, which is traced as a whole, all layers together stay below it.
-    """
-    size = layer_bytes if config.mixer.by_layer else trace_bytes
+    """Return the maximum number of tokens that can be traced: one layer's attention stays below MAX_TRACE_BYTES."""
     n = min(MAX_TOKENS, config.learned_position_rows or MAX_TOKENS)
-    while n > 1 and size(config, n) > MAX_TRACE_BYTES:
+    while n > 1 and layer_bytes(config, n) > MAX_TRACE_BYTES:
         n -= 1
     return n
 
@@ -368,4 +364,4 @@ def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Tr
 
 def is_layerwise(config: ModelConfig, n_tokens: int) -> bool:
     """Check whether a trace of n_tokens is too large to hold all layers."""
-    return config.mixer.by_layer and trace_bytes(config, n_tokens) > MAX_TRACE_BYTES
+    return trace_bytes(config, n_tokens) > MAX_TRACE_BYTES

@@ -145,7 +145,7 @@ def _look(
         "query": query, "key": key, "column": column, "at": at,
     }  # fmt: skip
     model = models.model_of(Settings(model=checkpoint))
-    found, reads = run_on_shipped(file, ask, model, TASKS[task].right, tick), model.config.layer.kv_head_of
+    found, reads = run_on_shipped(file, ask, model, TASKS[task].right, tick), model.config.mixer.kv_head_of
     return ShippedRun(
         checkpoint, layer, head, labels, found, (reads[head],) if task in OF_ONE_HEAD else tuple(reads),
         model.config.n_kv_heads,

@@ -73,17 +73,17 @@ def _head_text(view: View) -> str:
 
 def _weights(view: View) -> np.ndarray:
     """Return the selected query's weights, (S,)."""
-    return view.trace.weights[(*view.layer_and_head, view.query)]
+    return view.traced.weights[view.layer_and_head[1], view.query]
 
 
 def _scores(view: View) -> np.ndarray:
     """Return the selected query's scaled scores, before mask and softmax, (S,)."""
-    return view.trace.scores_of(*view.layer_and_head)[view.query]
+    return view.traced.scores_of(view.layer_and_head[1])[view.query]
 
 
 def _allowed(view: View) -> np.ndarray:
     """Return which keys the selected query may attend to, (S,) bool."""
-    return view.trace.allowed[view.layer_and_head[0], view.query]
+    return view.traced.allowed[view.query]
 
 
 def _exponentials(view: View) -> np.ndarray:
@@ -97,7 +97,7 @@ def _next_score(view: View) -> str:
 
 
 def _first_token(view: View) -> str:
-    return _percent(float(view.trace.weights[(*view.layer_and_head, slice(1, None), 0)].mean()))
+    return _percent(float(view.traced.weights[view.layer_and_head[1], 1:, 0].mean()))
 
 
 def _role(view: View) -> Role:
@@ -245,11 +245,7 @@ def _first_layer(view: View) -> str:
 def _tile_difference(view: View) -> str:
     from attnviz.compute import steps
 
-    return (
-        MISSING
-        if view.config.attention_softcap is not None
-        else written(steps.tiled_of(view).largest_difference, ".1e")
-    )
+    return MISSING if view.mixer.softcap is not None else written(steps.tiled_of(view).largest_difference, ".1e")
 
 
 def _speculated(view: View) -> Speculated:
@@ -276,17 +272,17 @@ PLACEHOLDERS = {name: Placeholder(meaning, value) for name, meaning, value in (
     ("n_tokens", "Tokens of the text", lambda view: str(len(view.ids))),
     ("model", "The type of attention: GQA-4", lambda view: attention_name(view.config)),
     ("n_layers", "Layers", lambda view: str(view.config.n_layers)),
-    ("n_heads", "Query heads of a layer", lambda view: str(view.config.n_heads)),
-    ("n_all_heads", "Query heads of all layers", lambda view: str(view.config.n_layers * view.config.n_heads)),
-    ("n_kv_heads", 'KV heads of a layer, counted: "4 KV heads"', lambda view: count(view.config.n_kv_heads, "KV head")),
-    ("group_size", "Query heads that read one KV head", lambda view: str(view.config.group_size)),
+    ("n_heads", "Query heads of a layer", lambda view: str(view.mixer.n_heads)),
+    ("n_all_heads", "Query heads of all layers", lambda view: str(len(view.heads))),
+    ("n_kv_heads", 'KV heads of a layer, counted: "4 KV heads"', lambda view: count(view.mixer.n_kv_heads, "KV head")),
+    ("group_size", "Query heads that read one KV head", lambda view: str(view.mixer.group_size)),
     ("d_model", "d_model", lambda view: str(view.config.d_model)),
-    ("head_dim", "Dimensions of a head", lambda view: str(view.config.head_dim)),
-    ("latent", "Numbers of MLA's latent", lambda view: str(view.config.kv_lora_rank or 0)),
-    ("rope_key", "Dimensions of MLA's shared RoPE key", lambda view: str(view.config.qk_rope_head_dim or 0)),
+    ("head_dim", "Dimensions of a head", lambda view: str(view.mixer.head_dim)),
+    ("latent", "Numbers of MLA's latent", lambda view: str(view.mixer.axes().get("R", 0))),
+    ("rope_key", "Dimensions of MLA's shared RoPE key", lambda view: str(view.mixer.axes().get("P", 0))),
     ("head", 'The selected head: "layer 1, head 3"', _head_text),
     ("kv_head", "The KV head that the selected head reads",
-     lambda view: f"KV {view.config.layer.kv_head_of[view.layer_and_head[1]]}"),
+     lambda view: f"KV {view.mixer.kv_head_of[view.layer_and_head[1]]}"),
     ("query", "The selected query: position and token",
      lambda view: f"{view.query} {quoted(view.labels[view.query])}"),
     ("key", "The selected key, by default the strongest: position and token",
@@ -309,7 +305,7 @@ PLACEHOLDERS = {name: Placeholder(meaning, value) for name, meaning, value in (
     ("uniform", "The weight of each allowed key if all were the same",
      lambda view: printed(1 / int(_allowed(view).sum()))),
     ("sqrt_head_dim", "What q·k is divided by: √head_dim, or what the model has in its place",
-     lambda view: f"{math.sqrt(view.config.score_root):.2f}"),
+     lambda view: f"{math.sqrt(view.mixer.score_root):.2f}"),
     ("role", "The selected head's role on the probes", lambda view: _role(view).name),
     ("role_share",
      "The share of weight on the keys that this role names, on the probes; the normalised entropy of a broad head",

@@ -92,7 +92,7 @@ def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, np.ndarray
     shares = config.mixer.shares_kv_heads
     losses = known[config.n_kv_heads] if shares else _losses_of(models.run_of(variant), ids)
     held_out = _scores().get(variant.model, {}).get("bits_per_character")
-    return Member(attention_name(config), config.attention, cached_bytes(config, 1), held_out, losses)
+    return Member(attention_name(config), config.mixer.kind, cached_bytes(config, 1), held_out, losses)
 
 
 def held_out_characters() -> int:
@@ -296,7 +296,7 @@ def best_grouping(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
 
 def grams(before: Trace, layer: int) -> dict[str, np.ndarray]:
     """Return the inner products (H, H) of one layer's keys, and of its values."""
-    return {"keys": analysis.gram(before.k[layer]), "values": analysis.gram(before.v[layer])}
+    return {"keys": analysis.gram(before.layers[layer].k), "values": analysis.gram(before.layers[layer].v)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,9 +346,9 @@ def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: in
 
 def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
     mha, before = models.model_of(base), models.trace_of(base, ids)
-    rows = {"MHA": before.weights[layer]}
+    rows = {"MHA": before.layers[layer].weights}
     for way, model in _heads_in_order(base, mha, n_kv_heads):
         rows[way] = layer_weights(model, ids, layer)
     weights = np.stack(list(rows.values()))  # (ways, H, T, T)
     moved = np.stack([analysis.moved_weight(weights[0], after) for after in weights])
-    return Maps(list(rows), weights, before.allowed[layer], moved)
+    return Maps(list(rows), weights, before.masks[layer], moved)

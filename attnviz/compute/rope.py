@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -36,21 +36,30 @@ MAX_CURVE_BYTES = 2_000_000  # of losses by position: about 500 methods on 512 t
 _curves = ByteCache(MAX_CURVE_BYTES)
 
 
-def rotated(view: View) -> ModelConfig:
-    """Return the configuration with RoPE switched on and the selected layer's theta."""
-    return replace(view.config, position="rope", rope_theta=_theta(view, view.config))
+@dataclass(frozen=True)
+class Rotation:
+    """The rotation of one layer, also where RoPE is switched off in this run. rotary_dim: 0 in a layer without."""
+
+    rotary_dim: int
+    rope_theta: float
+    head_dim: int
+    layout: str
+
+
+def rotated(view: View) -> Rotation:
+    """Return the selected layer's rotation."""
+    return _rotation(view, view.config)
 
 
 def own_theta(view: View) -> float:
     """Return the selected layer's theta where none is chosen."""
-    return _theta(view, view.but(theta=OWN_THETA).config)
+    return _rotation(view, view.but(theta=OWN_THETA).config).rope_theta
 
 
-def _theta(view: View, c: ModelConfig) -> float:
-    """Return the selected layer's theta in this configuration: Gemma 3's layers with a window have another."""
-    if c.rope_theta_windowed is None or view.layer_and_head[0] in c.full_layers:
-        return c.rope_theta
-    return c.rope_theta_windowed
+def _rotation(view: View, c: ModelConfig) -> Rotation:
+    """Return the selected layer's rotation in this configuration: Gemma 3's layers with a window have another base."""
+    layer = replace(c, position="rope").layers[view.layer_and_head[0]]
+    return Rotation(layer.rotary_dim, layer.rope_theta or 0.0, layer.mixer.head_dim, c.rope_layout)
 
 
 def scaled_by(view: View) -> str:
@@ -60,8 +69,8 @@ def scaled_by(view: View) -> str:
 
 
 def rotates(view: View) -> bool:
-    """Check whether the page can be drawn: a model that runs, and no learned positions."""
-    return drawable(view) and view.config.position != "learned"
+    """Check whether the page can be drawn: a model that runs, and a layer whose queries and keys are rotated."""
+    return drawable(view) and view.config.position != "learned" and rotated(view).rotary_dim > 0
 
 
 def frequencies(view: View) -> np.ndarray:
@@ -77,9 +86,9 @@ def _frequencies(rotary_dim: int, theta: float) -> np.ndarray:
 
 def pre_rope(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
     """Return this head's q (T, D) and the k (T, D) it reads, before RoPE, rotated dimensions first."""
-    kv_head = view.config.layer.kv_head_of[head]
-    q, k = view.trace.q_pre_rope[layer, head], view.trace.k_pre_rope[layer, kv_head]
-    first = view.config.mixer.rotary_start
+    one = view.trace.layers[layer]
+    q, k = one.q_pre_rope[head], one.k_pre_rope[one.mixer.kv_head_of[head]]
+    first = one.mixer.rotary_start
     return np.roll(q, -first, axis=-1), np.roll(k, -first, axis=-1)
 
 
@@ -126,32 +135,32 @@ def moved_apart(view: View) -> tuple[np.ndarray, np.ndarray, DecayBound]:
     The distances are 0, -1, … for a key after the query. parts (n_pairs + 1, n_distances): of q·k, last the unrotated
     part. scores (n_distances,): their sum, divided by sqrt(D).
     """
-    config, values, (q, k) = rotated(view), frequencies(view), selected_vectors(view)
+    rotation, values, (q, k) = rotated(view), frequencies(view), selected_vectors(view)
     distances = np.arange(max(MIN_FARTHEST, len(view.ids)) + 1) * (1 if view.query >= view.key else -1)
-    parts = analysis.score_parts(q, k, values, distances, config.rope_layout)
-    bound = analysis.decay_bound(q, k, values, distances, config.rope_layout)
-    return parts, parts.sum(0) / config.head_dim**0.5, bound
+    parts = analysis.score_parts(q, k, values, distances, rotation.layout)
+    bound = analysis.decay_bound(q, k, values, distances, rotation.layout)
+    return parts, parts.sum(0) / rotation.head_dim**0.5, bound
 
 
 def by_distance(view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
     """Return distances and the mean, lowest and highest score of the selected head at each, and the number of pairs."""
-    (layer, head), trace = view.layer_and_head, view.trace
-    allowed = trace.allowed[layer]
-    return *analysis.by_distance(trace.scores_of(layer, head), allowed), int(allowed.sum())
+    one = view.traced
+    return *analysis.by_distance(one.scores_of(view.layer_and_head[1]), one.allowed), int(one.allowed.sum())
 
 
 def shifted_scores(view: View) -> rope_equalities.ShiftedScores:
     """Return the score of the selected query and key, both shifted by the same number of positions."""
     q, k = selected_vectors(view)
-    return rope_equalities.shifted_scores(q, k, view.query, view.key, frequencies(view), rotated(view).rope_layout)
+    return rope_equalities.shifted_scores(q, k, view.query, view.key, frequencies(view), view.config.rope_layout)
 
 
 def shifted_outputs(view: View) -> rope_equalities.ShiftedOutputs:
     """Return the selected head's output with the whole text shifted, with and without rotated values."""
-    (layer, head), trace = view.layer_and_head, view.trace
+    (layer, head), one = view.layer_and_head, view.traced
     q, k = pre_rope(view, layer, head)
-    v, allowed = trace.v[layer, view.config.layer.kv_head_of[head]], trace.allowed[layer]
-    return rope_equalities.shifted_outputs(q, k, v, allowed, frequencies(view), view.query, view.config.rope_layout)
+    return rope_equalities.shifted_outputs(
+        q, k, one.values_of(head), one.allowed, frequencies(view), view.query, view.config.rope_layout
+    )
 
 
 def compared_layouts(view: View) -> rope_equalities.LayoutsCompared:
@@ -170,13 +179,11 @@ def latent_scores(view: View) -> tuple[list[np.ndarray], float, list[float]]:
 
     Then the largest absolute value of all three, and the standard deviation of each, over the allowed cells.
     """
-    (layer, head), trace = view.layer_and_head, view.trace
-    q, k = trace.q[layer, head], trace.k[layer, head]  # MLA's keys are expanded: one per head
-    allowed = trace.allowed[layer]
-    content, position = analysis.split_scores(q, k, view.config.qk_rope_head_dim, trace.scale)
-    parts = [content, position, trace.scores_of(layer, head)]
-    limit = float(max(np.abs(part[allowed]).max() for part in parts))
-    return parts, limit, [float(part[allowed].std()) for part in parts]
+    head, one = view.layer_and_head[1], view.traced
+    content, position = analysis.split_scores(one.q[head], one.keys_of(head), one.mixer.rotary_dim, one.scale)
+    parts = [content, position, one.scores_of(head)]
+    limit = float(max(np.abs(part[one.allowed]).max() for part in parts))
+    return parts, limit, [float(part[one.allowed].std()) for part in parts]
 
 
 def weights_of(view: View, variant: str, layer: int, head: int, fraction: float = 1.0) -> np.ndarray:
@@ -185,7 +192,7 @@ def weights_of(view: View, variant: str, layer: int, head: int, fraction: float 
     variant: RoPE "on", "off", on a "part" of the dimensions, in the "other layout", or in it with weights "reordered".
     """
     if variant == "on" and view.settings.rope:
-        return view.trace.weights[layer, head]
+        return view.trace.layers[layer].weights[head]
     key = "otherwise", view.run, view.ids, variant, fraction, layer, head
     return models.computed_once(key, lambda: _weights(view, variant, layer, head, fraction))
 
@@ -281,7 +288,7 @@ def trained_on(view: View) -> int:
 def learned_frequencies(view: View) -> np.ndarray:
     """Return the selected layer's frequencies in training, or in this run if it has none: float64 (n_pairs,)."""
     trained, run = view.trained_config, rotated(view)
-    return _frequencies(run.rotary_dim, (trained and _theta(view, trained)) or run.rope_theta)
+    return _frequencies(run.rotary_dim, (trained and _rotation(view, trained).rope_theta) or run.rope_theta)
 
 
 def can_be_longer(view: View) -> bool:

@@ -48,7 +48,7 @@ def run_of(view: View) -> Run:
     """Record a run of the model on the first MAX_RECORDED tokens, in the selected layer."""
     s, ids, layer = view.settings, view.ids[:MAX_RECORDED], view.layer_and_head[0]
     mistake = mistake_of(view)
-    absorbed = s.absorbed and view.config.mixer.absorbed and not mistake
+    absorbed = s.absorbed and view.mixer.absorbed and not mistake
     key = "steps", models.run_of(s), ids, layer, absorbed, mistake and mistake.id
 
     def run() -> Recorded:
@@ -93,7 +93,7 @@ def decode_step_of(view: View) -> DecodeStep:
         return Recorded(recorded, taken[0].id)
 
     found = models.computed_once(key, run, _runs)
-    kv_head, column = view.config.layer.kv_head_of[head], s.column if s.column >= 0 else found.chosen
+    kv_head, column = view.mixer.kv_head_of[head], s.column if s.column >= 0 else found.chosen
     selection = Selection(head, kv_head, 0, min(view.key, len(ids) - 1), column)
     return DecodeStep(Walk(found.run, selection), ids, found.chosen)
 
@@ -115,7 +115,7 @@ def walk_of(view: View) -> Walk:
     """Return the walk for the selected head, tokens and column."""
     layer, head = view.layer_and_head
     last = min(len(view.ids), MAX_RECORDED) - 1
-    kv_head = view.config.layer.kv_head_of[head]
+    kv_head = view.mixer.kv_head_of[head]
     return Walk(
         run_of(view), Selection(head, kv_head, min(view.query, last), min(view.key, last), view.settings.column)
     )
@@ -194,12 +194,10 @@ class Tiled:
 
 def tiled_of(view: View) -> Tiled:
     """Compute the selected head in tiles of `block` keys."""
-    trace, (layer, head) = view.trace, view.layer_and_head
-    kv_head, query = view.config.layer.kv_head_of[head], view.query
-    q, k, v = trace.q[layer, head], trace.k[layer, kv_head], trace.v[layer, kv_head]
-    allowed = trace.allowed[layer]
-    table, difference = tiled_row(q, k, v, allowed, view.settings.block, trace.scale, query)
-    return Tiled(trace.scores_of(layer, head)[query], allowed[query], table, difference)
+    one, head, query = view.traced, view.layer_and_head[1], view.query
+    q, k, v = one.q[head], one.keys_of(head), one.values_of(head)
+    table, difference = tiled_row(q, k, v, one.allowed, view.settings.block, one.scale, query)
+    return Tiled(one.scores_of(head)[query], one.allowed[query], table, difference)
 
 
 def part_names(view: View) -> list[str]:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
     from attnviz.analysis.search import Found
     from attnviz.compute.models import Read, Run
+    from attnviz.mechanisms import Mixer
     from attnviz.modules import Transformer
     from attnviz.text import Tokenizer
-    from attnviz.trace import Trace
+    from attnviz.trace import LayerTrace, Trace
 
 DEFAULTS = Settings()
 N_TAIL = 40  # characters quoted from the end of a text that was cut
@@ -122,8 +123,7 @@ class View:
         c, most = self.config, _models().MAX_TRACE_BYTES
         if c.learned_position_rows == self.max_tokens:
             return f"{cut} The model has {c.learned_position_rows} learned positions."
-        part = f"one layer of {c.n_heads} heads" if c.mixer.by_layer else f"a trace of {c.n_layers} layers"
-        return f"{cut} With more tokens, {part} would take over {most / 1e6:.0f} MB."
+        return f"{cut} With more tokens, one layer of {c.n_heads} heads would take over {most / 1e6:.0f} MB."
 
     @cached_property
     def config_problem(self) -> str | None:
@@ -191,7 +191,19 @@ class View:
         s, (layer, head) = self.settings, self.settings.chosen_head
         if NOT_CHOSEN in (s.layer, s.head) and (found := self._standing_out):
             layer, head = (found.layer if s.layer < 0 else layer), (found.head if s.head < 0 else head)
-        return min(layer, self.config.n_layers - 1), min(head, self.config.n_heads - 1)
+        layer = min(layer, self.config.n_layers - 1)
+        return layer, min(head, self.config.layers[layer].mixer.n_heads - 1)
+
+    @property
+    def mixer(self) -> Mixer:
+        """The selected layer's attention."""
+        layers = self.config.layers
+        return (layers[0] if len(self.config.layer_counts) == 1 else layers[self.layer_and_head[0]]).mixer
+
+    @property
+    def traced(self) -> LayerTrace:
+        """What the selected layer computed on the text."""
+        return self.trace.layers[self.layer_and_head[0]]
 
     @property
     def query(self) -> int:
@@ -221,7 +233,7 @@ class View:
     @property
     def strongest_key(self) -> int:
         """The selected query's strongest key in the selected head."""
-        return int(self.trace.weights[(*self.layer_and_head, self.query)].argmax())
+        return int(self.traced.weights[self.layer_and_head[1], self.query].argmax())
 
     @property
     def _standing_out(self) -> Found | None:
@@ -238,13 +250,15 @@ class View:
         """
         if not asked:
             return []  # without a search for what stands out
-        (layer, head), n_tokens, n_pairs = self.layer_and_head, len(self.ids), self.config.rotary_dim // 2
+        (layer, head), n_tokens = self.layer_and_head, len(self.ids)
+        own = self.config.layers[layer]
+        n_pairs = own.rotary_dim // 2
         pair = "the pair that adds most among those whose rotation can be seen is selected"
         if self.settings.pair >= 0:
             pair = f"pair {min(self.settings.pair, n_pairs - 1)} is selected"
         ranges = {
             "layer": (self.config.n_layers, "this model has layers", f"layer {layer} is selected"),
-            "head": (self.config.n_heads, "this model has heads", f"head {head} is selected"),
+            "head": (own.mixer.n_heads, "this model has heads", f"head {head} is selected"),
             "query": (n_tokens, "the text shown has tokens", f"token {self.query} is selected"),
             "key": (n_tokens, "the text shown has tokens", "the strongest key is selected"),
             "pair": (n_pairs, "this model has pairs of dimensions", pair),
@@ -260,7 +274,8 @@ class View:
     def heads(self) -> dict[str, tuple[int, int]]:
         """All heads by their name in links: "1.5" is head 5 of layer 1."""
         c = self.config
-        return {f"{layer}.{head}": (layer, head) for layer in range(c.n_layers) for head in range(c.n_heads)}
+        heads = ((i, head) for i, layer in enumerate(c.layers) for head in range(layer.mixer.n_heads))
+        return {f"{layer}.{head}": (layer, head) for layer, head in heads}
 
     @property
     def pinned(self) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight
 from attnviz.cost.prefill import Prefill, prefill, prefill_cost
 from attnviz.cost.presets import load_presets
 from attnviz.cost.serving import Serving
-from attnviz.cost.variants import attention_name, comparison, what_if
+from attnviz.cost.variants import attention_name, comparison, summary, what_if
 from attnviz.cost.weights import ParameterCount, count_parameters, parameters
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "plan_memory",
     "prefill",
     "prefill_cost",
+    "summary",
     "tokens_that_fit",
     "uncached_cost",
     "weight_bytes",

@@ -10,7 +10,7 @@ from attnviz.checks import ConfigError, one_of, shown
 from attnviz.config import ModelConfig, MoEConfig
 from attnviz.cost.hf_fields import Fields, whole_field
 from attnviz.cost.hf_readers import FULL, SLIDING, kv_heads
-from attnviz.mechanisms import Dense, Experts, Grouped, Latent, Layer, Mechanism
+from attnviz.mechanisms import Dense, Experts, Grouped, Latent, Layer, Mechanism, Mixer
 
 LINEAR, CONV, CHUNKED, INDEXED, HYBRID = (
     "linear_attention", "conv", "chunked_attention", "indexed_attention", "hybrid",
@@ -167,8 +167,14 @@ def plain(given: dict[str, Any]) -> dict[str, Any]:
         found = ModelConfig(**simple)
     except ConfigError:
         return given
-    same = [replace(layer, rope_theta=None) for layer in found.layers] == list(given["mixed_layers"])
+    same = [_costed(layer) for layer in found.layers] == [_costed(layer) for layer in given["mixed_layers"]]
     return simple if same else given
+
+
+def _costed(layer: Layer) -> Layer:
+    """Return a layer without what costs nothing: its rotation, a scale."""
+    parts = tuple(part.costed if isinstance(part, Mixer) else part for part in layer.parts)
+    return replace(layer, parts=parts, rope_theta=None, rope_scaled=True)
 
 
 def _fields_of(layers: Sequence[Layer]) -> dict[str, Any] | None:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections import Counter
 
 from attnviz.config import ModelConfig, divisors
-from attnviz.facts import LATENT_FIELDS
+from attnviz.cost.sums import mixers
+from attnviz.phrases import count, listed
 
 
 def attention_name(model: ModelConfig) -> str:
-    """Return "MHA", "GQA-8", "MQA" or "MLA"; the name of GQA includes the number of KV heads."""
-    return model.mixer.name
+    """Return "MHA", "GQA-8", "MQA" or "MLA", or several of these; the name of GQA includes the number of KV heads."""
+    return listed(dict.fromkeys(mixer.name for _, mixer in mixers(model)))
+
+
+def summary(model: ModelConfig) -> str:
+    """State what the heads of a layer read, or how many layers have which attention."""
+    if not model.mixed_layers:
+        return model.mixer.summary()
+    names = Counter(mixer.name for layer in model.layers for mixer in layer.mixers)
+    return listed(f"{name} in {count(n, 'layer')}" for name, n in names.items())
 
 
 def with_heads(model: ModelConfig, n_kv_heads: int) -> ModelConfig:
     """Return `model` with MHA, GQA or MQA over `n_kv_heads` KV heads; from MLA, heads are as wide as its values."""
     if model.mixer.shares_kv_heads:
-        return model.with_kv_heads(n_kv_heads)
-    no_latents: dict[str, Any] = dict.fromkeys(LATENT_FIELDS)
-    return replace(model, attention=None, n_kv_heads=n_kv_heads, head_dim=model.v_head_dim, **no_latents)
+        return model.with_attention(n_kv_heads=n_kv_heads)
+    return model.with_attention(n_kv_heads=n_kv_heads, head_dim=model.mixer.value_dim)
 
 
 def with_latent(model: ModelConfig) -> ModelConfig:
@@ -30,9 +37,9 @@ def with_latent(model: ModelConfig) -> ModelConfig:
     if not model.mixer.shares_kv_heads:
         return model
     rope_dim = max(2, model.head_dim // 4 * 2)
-    return replace(
-        model, attention="mla", n_kv_heads=model.n_heads, head_dim=model.head_dim + rope_dim, qkv_bias=False,
-        o_bias=False, qk_norm=None, attention_sinks=False, kv_lora_rank=4 * model.head_dim,
+    return model.with_attention(
+        attention="mla", n_kv_heads=model.n_heads, head_dim=model.head_dim + rope_dim, qkv_bias=False, o_bias=False,
+        qk_norm=None, attention_sinks=False, kv_lora_rank=4 * model.head_dim,
         qk_nope_head_dim=model.head_dim, qk_rope_head_dim=rope_dim, v_head_dim=model.head_dim,
     )  # fmt: skip
 

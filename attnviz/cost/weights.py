@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from attnviz.config import ModelConfig
-from attnviz.cost.sums import executed, over_layers, parts, width
+from attnviz.cost.sums import executed, mixers, over_layers, parts, width
 from attnviz.equations import Expression, Labelled, Value, tex_text, total
 from attnviz.mechanisms import Experts, letter
 
 
 @dataclass(frozen=True)
 class ParameterCount:
-    """Parameters of a whole model by part, and those of one layer's attention by part.
+    """Parameters of a whole model by part, and those of one layer's attention by part ({} where they differ).
 
     `parts` adds up to `total`, `attention` to `attention_per_layer`. Tied embeddings are counted once; buffers (RoPE
     frequencies, the bias that balances the load of DeepSeek-V3's experts) are not parameters.
@@ -101,7 +101,9 @@ def _counted(model: ModelConfig) -> tuple[tuple[tuple[str, int], ...], tuple[tup
     found |= {"output layer": sum(map(_int, _output_layer(model)))}
     found = {name: n for name, n in found.items() if n}
     idle = sum(n * part.idle(C) for n, part in parts(model) if isinstance(part, Experts))
-    attention = {name: _int(numbers) for name, numbers in model.mixer.parameters(C).items()}
+    alike = len({mixer.unwindowed for _, mixer in mixers(model)}) == 1
+    own = model.mixer.parameters(C) if alike else {}
+    attention = {name: _int(numbers) for name, numbers in own.items()}
     return tuple(found.items()), tuple(attention.items()), sum(found.values()) - idle, _unread_embeddings(model)
 
 

@@ -127,11 +127,15 @@ def sliding_cache(
     """
     whole("limit", limit)
     whole("n_sinks", n_sinks, low=0, high=limit - 1)
-    if model.config.sliding_window is not None:
-        raise ValueError(f"the model already has a sliding window of {model.config.sliding_window} tokens")
-    rope = model.rope(1)
-    longer = model.rope(10**6)
-    if rope is not None and longer is not None and not torch.equal(rope.frequencies, longer.frequencies):
-        raise ValueError("the model's RoPE frequencies depend on the length of the text: cached keys would be wrong")
-    rotated = model.config.mixer.rotated_tensor
-    return [SlidingCache(limit, n_sinks, rope if positions_in_cache else None, rotated) for _ in model.blocks]
+    if windows := model.config.windows:
+        raise ValueError(f"the model already has a sliding window of {windows[0]} tokens")
+    caches = []
+    for i, layer in enumerate(model.config.layers):
+        rope, longer = model.rope(i, 1), model.rope(i, 10**6)
+        if rope is not None and longer is not None and not torch.equal(rope.frequencies, longer.frequencies):
+            raise ValueError(
+                "the model's RoPE frequencies depend on the length of the text: cached keys would be wrong"
+            )
+        rotated = layer.mixer.rotated_tensor
+        caches.append(SlidingCache(limit, n_sinks, rope if positions_in_cache else None, rotated))
+    return caches

@@ -82,7 +82,7 @@ def read(model: Transformer, ids: Sequence[int], cache: list, record: Callable[.
     """
     at_once = cache[0].room if isinstance(cache[0], SlidingCache) else len(ids)
     pieces = [ids[:at_once], *([i] for i in ids[at_once:])] if at_once else [[i] for i in ids]
-    absorbed = model.config.mixer.absorbed and record is None
+    absorbed = record is None
     logits = [
         model(torch.tensor([piece]), cache=cache, record=record, absorbed=absorbed and len(piece) == 1)[0]
         for piece in pieces

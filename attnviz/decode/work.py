@@ -62,5 +62,5 @@ def weight_dtype(model: Transformer) -> str:
 
 def _check(model: Transformer, n_tokens: int) -> None:
     whole("n_tokens", n_tokens)
-    if model.config.sliding_window is not None:
-        raise ConfigError(f"sliding_window must be None to be counted here, not {model.config.sliding_window}")
+    if windows := model.config.windows:
+        raise ConfigError(f"sliding_window must be None to be counted here, not {windows[0]}")

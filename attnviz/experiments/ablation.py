@@ -23,26 +23,29 @@ N_THREADS = min(2, os.cpu_count() or 1)  # each runs torch with one thread; only
 
 
 @torch.inference_mode()
-def mean_outputs(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
-    """Return (L, H, D): each head's output before the output projection, averaged over a reference text's tokens."""
+def mean_outputs(model: Transformer, token_ids: Sequence[int]) -> list[np.ndarray]:
+    """Return the mean output of each layer's heads, (H, D), before the output projection, over a reference text."""
     means: list[torch.Tensor] = []
     attentions: dict[int, nn.Module] = {}
     for layer, block in enumerate(model.blocks):
         attentions[layer] = attn = with_own_parts(block.attn)
-        attn.o_proj = nn.Sequential(_MeanRecorder(means, model.config.n_heads), attn.o_proj)
+        attn.o_proj = nn.Sequential(_MeanRecorder(means, model.config.layers[layer].mixer.n_heads), attn.o_proj)
     model.with_attentions(attentions)(torch.tensor([token_ids]))
-    return torch.stack(means).numpy()
+    return [mean.numpy() for mean in means]
 
 
-def ablated(model: Transformer, off: Collection[tuple[int, int]], means: np.ndarray | None = None) -> Transformer:
+def ablated(
+    model: Transformer, off: Collection[tuple[int, int]], means: Sequence[np.ndarray] | None = None
+) -> Transformer:
     """Return the model with the heads `off`, pairs (layer, head), ablated.
 
-    means: None for zero ablation, which sets their output to zero at every position; (L, H, D) for mean ablation, which
-    sets it to the `mean_outputs` of a reference text. A mean over this text would leak later tokens.
+    means: None for zero ablation, which sets their output to zero at every position; for mean ablation, the
+    `mean_outputs` of a reference text. A mean over this text would leak later tokens.
     """
     attentions = {}
     for layer in {layer for layer, _ in off}:
-        row = torch.tensor([[(layer, head) in off for head in range(model.config.n_heads)]])  # (1, H)
+        n_heads = model.config.layers[layer].mixer.n_heads
+        row = torch.tensor([[(layer, head) in off for head in range(n_heads)]])  # (1, H)
         attentions[layer] = attn = with_own_parts(model.blocks[layer].attn)
         replacement = torch.zeros(()) if means is None else torch.tensor(means[layer])
         attn.o_proj = nn.Sequential(_Ablation(row, replacement), attn.o_proj)
@@ -60,7 +63,7 @@ def losses_without_each(
     model: Transformer,
     token_ids: Sequence[int],
     layer: int,
-    means: np.ndarray | None,
+    means: Sequence[np.ndarray] | None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> np.ndarray:
     """Return (H,) mean losses in nats per token, each with one head of this layer ablated.
@@ -68,7 +71,7 @@ def losses_without_each(
     Everything before the layer's output projection is computed once, the rest for each head, with a fused kernel and on
     N_THREADS threads. means: as for `ablated`. progress: callback with the number of heads done.
     """
-    run, H = _Run(model, token_ids), model.config.n_heads
+    run, H = _Run(model, token_ids), model.config.layers[layer].mixer.n_heads
     x, head_outputs = run.until_output_projection(layer)
     replacement = torch.zeros(()) if means is None else torch.tensor(means[layer])
 

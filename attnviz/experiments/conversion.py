@@ -50,7 +50,7 @@ def reorder_heads(model: Transformer, orders: Sequence[Sequence[int]]) -> Transf
     """
     c = model.config
     if not c.mixer.shares_kv_heads or c.n_kv_heads != c.n_heads:
-        raise ConfigError(f"only the heads of MHA can be reordered, not those of {c.attention!r}")
+        raise ConfigError(f"only the heads of MHA can be reordered, not those of {c.mixer.kind!r}")
     if len(orders) != c.n_layers or any(sorted(order) != list(range(c.n_heads)) for order in orders):
         raise ConfigError(f"orders must hold {c.n_layers} permutations of 0 to {c.n_heads - 1}, not {orders!r}")
     layers = [_reorder_layer(b.attn, order) for b, order in zip(model.blocks, orders, strict=True)]

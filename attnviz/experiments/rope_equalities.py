@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnviz.config import ModelConfig
 from attnviz.experiments.fused import fused_attend
+from attnviz.mechanisms import Mixer
 from attnviz.modules import Transformer, attend
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rotate
 from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
@@ -151,22 +151,23 @@ def in_other_layout(model: Transformer) -> Transformer:
 
 def moved_to_other_layout(model: Transformer) -> Transformer:
     """Convert a model to the other layout, with reordered rows of the query and key projections: same function."""
-    c = model.config
-    order = half_from_interleaved(c.rotary_dim)
-    if c.rope_layout == "half":
-        order = order.argsort()
-    attentions = {layer: _reordered(block.attn, c, order) for layer, block in enumerate(model.blocks)}
+    attentions = {}
+    for i, (layer, block) in enumerate(zip(model.config.layers, model.blocks, strict=True)):
+        order = half_from_interleaved(layer.rotary_dim)
+        attentions[i] = _reordered(
+            block.attn, layer.mixer, order.argsort() if model.config.rope_layout == "half" else order
+        )
     return in_other_layout(model.with_attentions(attentions))
 
 
-def _reordered(attn: nn.Module, c: ModelConfig, order: Tensor) -> nn.Module:
+def _reordered(attn: nn.Module, mixer: Mixer, order: Tensor) -> nn.Module:
     """Return the layer with the rotated rows of each head of its query and key projections in this order."""
     other = with_own_parts(attn)
-    for name, (heads, start) in c.mixer.rotated_projections().items():
+    for name, (heads, start) in mixer.rotated_projections().items():
         if hasattr(attn, name):
             setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, heads, start, order)))
-    if c.qk_norm:  # one weight per dimension
-        for name in ("q_norm", "k_norm"):
+    for name in ("q_norm", "k_norm"):
+        if hasattr(getattr(attn, name, None), "weight"):  # one per dimension
             setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, 1, 0, order)))
     return other
 

@@ -14,6 +14,7 @@ from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import printed, significant
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, OUTLINE, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
+from attnviz.mechanisms import Mixer
 from attnviz.phrases import count, listed, written
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 FLOAT32 = 4  # bytes per number
 FILTERS = ("top-k", "top-p", "min-p")  # stages that can remove tokens
 WORK = ("multiplications", "bytes of weights read", "bytes of cache read")  # as the fields of `Work`
-DASHES = {"mha": "solid", "gqa-4": "solid", "gqa-2": "dash", "mqa": "solid", "mla": "dot"}
+DASHES = dict(zip(SHIPPED, ("solid", "solid", "dash", "solid", "dot"), strict=True))
 
 
 def cache_equation(config: ModelConfig, n_tokens: int) -> Equation:
@@ -39,14 +40,15 @@ def cache_text(config: ModelConfig, n_tokens: int, counted: int) -> str:
 def cache_legend(config: ModelConfig) -> str:
     """Return the meanings of the formula's letters and of the picture; the number of tokens is only in the formula."""
     letters = meanings(cache_equation(config, 1)).replace("S = 1: tokens", "S: tokens cached")
-    return f"{letters} {config.mixer.bands()}"
+    bands = dict.fromkeys(mixer.bands() for _, layer in config.layer_counts for mixer in layer.mixers)
+    return f"{letters} {' '.join(bands)}"
 
 
-def cache_parts(config: ModelConfig) -> list[list]:
+def cache_parts(mixer: Mixer) -> list[list]:
     """List the vectors cached per token in one layer: [name, numbers, KV head or −1] for each tensor and head."""
     return [
         [part if vectors.count is None else f"{part.upper()}{head}", int(vectors.width.number), head]
-        for vectors in config.mixer.cached()
+        for vectors in mixer.cached()
         for head in (range(vectors.number) if vectors.count else [-1])
         for part in vectors.parts
     ]

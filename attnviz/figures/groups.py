@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attnviz.config import AttentionConfig, ModelConfig
+from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
 from attnviz.cost.cached import cached_per_token
 from attnviz.cost.weights import attention_matrices, matrix
@@ -71,7 +71,7 @@ def projections_panel(config: ModelConfig) -> dict:
 
     Coordinates are numbers of weights, rightwards and downwards.
     """
-    rects, labels = _all_stripes(config.layer)
+    rects, labels = _all_stripes(config)
     height = max(y + h for _, y, _, h, *_ in rects)
     below = [[x, height, "below", name, shape] for x, (name, shape) in labels.items()]
     width = max(x + w for x, _, w, *_ in rects)
@@ -80,7 +80,7 @@ def projections_panel(config: ModelConfig) -> dict:
 
 def projections_caption(config: ModelConfig) -> Caption:
     """Return title, note and numbers of the projections."""
-    c, equation = config.layer, projection_weights(config)
+    c, equation = config, projection_weights(config)
     shapes, kv_width = _shapes(c), c.n_kv_heads * c.head_dim
     weights = [int(matrix(config, name).value) for name in "qkvo"]
     wide = f"1/{c.group_size} of W_q" if c.group_size > 1 else "as wide as W_q"
@@ -109,14 +109,14 @@ def projection_weights(config: ModelConfig) -> Equation:
     return Equation(attention_matrices(config), unit="weights")
 
 
-def _shapes(c: AttentionConfig) -> dict[str, tuple[int, int]]:
+def _shapes(c: ModelConfig) -> dict[str, tuple[int, int]]:
     """Return the inputs and outputs of each projection."""
     q_width, kv_width = c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim
     kv = c.d_model, kv_width
     return {"W_q": (c.d_model, q_width), "W_k": kv, "W_v": kv, "W_o": (q_width, c.d_model)}
 
 
-def _all_stripes(c: AttentionConfig) -> tuple[list[list], dict[float, tuple[str, str]]]:
+def _all_stripes(c: ModelConfig) -> tuple[list[list], dict[float, tuple[str, str]]]:
     """Return the matrices side by side, and the name and shape of each by the x of its middle."""
     left, labels, stripes, widest = 0.0, {}, [], max(c.n_heads * c.head_dim, c.d_model)
     for name, (n_in, n_out) in _shapes(c).items():
@@ -200,7 +200,7 @@ def share_text(share: float) -> str:
     return f"{share:.1%}".replace(".0%", "%")
 
 
-def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> list[list]:
+def _stripes(name: str, left: float, n_in: int, n_out: int, c: ModelConfig) -> list[list]:
     """Return one matrix as stripes, one per head; horizontal for W_o, whose inputs are the heads."""
     shared = name in ("W_k", "W_v")
     n = c.n_kv_heads if shared else c.n_heads

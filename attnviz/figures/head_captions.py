@@ -25,6 +25,7 @@ from attnviz.phrases import count, in_quotes, listed
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
     from attnviz.analysis.search import Found
+    from attnviz.mechanisms import Mixer
     from attnviz.trace import Trace
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
@@ -70,17 +71,17 @@ def map_caption(
 
     scale: of colour; exclude_first: first key not in the scale; merged: the maps that are drawn instead of the trace's.
     """
-    maps: Trace | Merged = merged or trace
-    weights, allowed = maps.weights[layer, head], maps.allowed[layer]  # (T, S) each
+    one, maps = trace.layers[layer], (merged or trace).layers[layer]
+    weights, allowed = maps.weights_of(head), maps.allowed  # (T, S) each
     drawn = merged.labels if merged else labels
     positions = merged.positions if merged else [str(i) for i in range(len(labels))]
     return Caption(
-        f"Layer {layer}, head {head} reads {_reads(trace, head)}",
+        f"Layer {layer}, head {head} reads {_reads(one.mixer, head)}",
         f"{MERGED if merged else ''}{_map_note(weights, allowed, scale, exclude_first)}",
         _map_alt(weights, drawn, positions, layer, head),
-        _weights_formula(trace, head),
-        line=_weights_line(trace, head),
-        legend=_weights_legend(trace, head),
+        _weights_formula(one.mixer, head),
+        line=_weights_line(one.mixer, head),
+        legend=_weights_legend(one.mixer, head, len(labels)),
     )
 
 
@@ -97,13 +98,13 @@ def path_caption(
 
     name: quotes a label and escapes it for the place where the title is shown.
     """
-    scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
-    allowed = trace.allowed[layer, query]  # (S,)
+    one = trace.layers[layer]
+    scores, weights, allowed = one.scores_of(head)[query], one.weights[head, query], one.allowed[query]  # (S,) each
     asks, answers = (f"{i} {name(shortened(labels[i], LONGEST_TOKEN))}" for i in (query, key))
     equation = weight_equation(scores, weights, allowed, query, key)
     return Caption(
         f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
-        _path_note(trace.config.scale_text, int(allowed.sum())),
+        _path_note(one.mixer.scale_text, int(allowed.sum())),
         _path_alt(scores, weights, allowed, labels, query, key),
         equation.tex() if equation else "",
         line=equation.text() if equation else "",
@@ -113,12 +114,13 @@ def path_caption(
 
 def path_numbers(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int) -> Caption:
     """Write the same caption, escaped for the page, with a table of the query's scores and weights by key."""
-    scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
+    one = trace.layers[layer]
+    scores, weights, allowed = one.scores_of(head)[query], one.weights[head, query], one.allowed[query]  # (S,) each
     table = {
         "key": list(range(len(labels))),
         "token": list(labels),
         "score": scores.astype(np.float64).tolist(),
-        "after the mask": np.where(trace.allowed[layer, query], scores, -np.inf).astype(np.float64).tolist(),
+        "after the mask": np.where(allowed, scores, -np.inf).astype(np.float64).tolist(),
         "weight": weights.astype(np.float64).tolist(),
     }
     return replace(path_caption(trace, labels, layer, head, query, key, quoted), table=table)
@@ -187,11 +189,11 @@ def _of_unmasked(n: int) -> str:
     return {0: "no key is unmasked", 1: "that of the one unmasked key"}.get(n, f"those of the {n} unmasked keys")
 
 
-def _reads(trace: Trace, head: int) -> str:
+def _reads(mixer: Mixer, head: int) -> str:
     """Name the keys that a head reads: "KV head 2, as head 4 does"."""
-    if not trace.config.mixer.shares_kv_heads:
+    if not mixer.shares_kv_heads:
         return "keys of its own, expanded from the latent that all heads share"
-    kv_head_of = trace.config.layer.kv_head_of
+    kv_head_of = mixer.kv_head_of
     others = [h for h in range(len(kv_head_of)) if kv_head_of[h] == kv_head_of[head] and h != head]
     if not others:
         return f"KV head {kv_head_of[head]} alone"
@@ -246,36 +248,34 @@ def _map_alt(weights: np.ndarray, labels: Sequence[str], positions: Sequence[str
     )
 
 
-def _weights_formula(trace: Trace, head: int) -> str:
-    q, k = f"Q_{{{head}}}", f"K_{{{trace.config.layer.kv_head_of[head]}}}"
-    inside = rf"\tfrac{{{q} {k}^\top}}{{\sqrt{{{_root_letter(trace)}}}}}"
-    if trace.config.attention_softcap is not None:
+def _weights_formula(mixer: Mixer, head: int) -> str:
+    q, k = f"Q_{{{head}}}", f"K_{{{mixer.kv_head_of[head]}}}"
+    inside = rf"\tfrac{{{q} {k}^\top}}{{\sqrt{{{_root_letter(mixer)}}}}}"
+    if mixer.softcap is not None:
         inside = rf"c \tanh\left(\tfrac{{1}}{{c}} {inside}\right)"
     return rf"A = \mathrm{{softmax}}\left({inside} + M\right)"
 
 
-def _root_letter(trace: Trace) -> str:
-    return "D" if trace.config.score_root == trace.config.head_dim else "n"
+def _root_letter(mixer: Mixer) -> str:
+    return "D" if mixer.score_root == mixer.head_dim else "n"
 
 
-def _weights_line(trace: Trace, head: int) -> str:
+def _weights_line(mixer: Mixer, head: int) -> str:
     """Return the same formula as plain text."""
-    inside = f"Q{low(head)} K{low(trace.config.layer.kv_head_of[head])}ᵀ / √{_root_letter(trace)}"
-    if trace.config.attention_softcap is not None:
+    inside = f"Q{low(head)} K{low(mixer.kv_head_of[head])}ᵀ / √{_root_letter(mixer)}"
+    if mixer.softcap is not None:
         inside = f"c · tanh({inside} / c)"
     return f"A = softmax({inside} + M)"
 
 
-def _weights_legend(trace: Trace, head: int) -> str:
-    T, kv_head, D = trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
+def _weights_legend(mixer: Mixer, head: int, T: int) -> str:
+    kv_head, D = mixer.kv_head_of[head], mixer.head_dim
     q, k = f"Q{low(head)}", f"K{low(kv_head)}"
-    mixer = trace.config.mixer
     keys = f"keys of {mixer.keys_read(kv_head)}" if mixer.shares_kv_heads else f"expanded {mixer.keys_read(head)}"
     root = f"D = {D}: head_dim"
-    if trace.config.score_root != D:
-        root = f"n = {trace.config.score_root:g}: query_pre_attn_scalar"
-    cap = trace.config.attention_softcap
-    capped = "" if cap is None else f"c = {cap:g}: soft cap; "
+    if mixer.score_root != D:
+        root = f"n = {mixer.score_root:g}: query_pre_attn_scalar"
+    capped = "" if mixer.softcap is None else f"c = {mixer.softcap:g}: soft cap; "
     return (
         f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; {root}; {capped}M: 0, or −∞ where masked."
     )

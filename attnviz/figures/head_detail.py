@@ -174,6 +174,7 @@ def score_equation(parts: ScoreParts, query: int, key: int, root: float | None =
 
 def _equations(trace: Trace, parts: ScoreParts, layer: int, head: int, query: int, key: int) -> list[Equation]:
     """Return the equations of score and weight; only the score if the key is masked."""
-    row = trace.scores_of(layer, head)[query], trace.weights[layer, head, query], trace.allowed[layer, query]
+    one = trace.layers[layer]
+    row = one.scores_of(head)[query], one.weights[head, query], one.allowed[query]
     weight = weight_equation(*row, query, key)
-    return [each for each in (score_equation(parts, query, key, trace.config.score_root), weight) if each]
+    return [each for each in (score_equation(parts, query, key, one.mixer.score_root), weight) if each]

@@ -61,13 +61,14 @@ def head_map(
     ground: "light" or "dark", for the canvas colours on such a page; None: a scale that suits both.
     unmerged: the page's other maps merge the tokens of a character, so say that this one does not.
     """
-    weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
+    one, mixer = trace.layers[layer], trace.layers[layer].mixer
+    weights, allowed = one.weights[head], one.allowed  # (T, S) each
     drawn = np.where(allowed, weights, np.float32(np.nan))
     top = 1.0
     if exclude_first:
         drawn[:, 0] = np.nan
         top = largest_but_first(weights)
-    kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
+    kv_head, n_kv_heads = mixer.kv_head_of[head], trace.config.n_kv_heads
     figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
     add_masked(figure, allowed, MAX_CELLS)
     at = share_at(scale, np.linspace(0, 1, RAMP_STEPS), top)
@@ -115,10 +116,10 @@ def stage_maps(
 
     ground: as for `head_map`. stacked: below each other, for a phone, on which three maps side by side are too small.
     """
-    scores, weights = trace.scores_of(layer, head), trace.weights[layer, head]  # (T, S) each
-    allowed = trace.allowed[layer]  # (T, S)
+    one, mixer = trace.layers[layer], trace.layers[layer].mixer
+    scores, weights, allowed = one.scores_of(head), one.weights[head], one.allowed  # (T, S) each
     far = max(float(np.abs(scores).max()), 1e-6)
-    hue = kv_scale(trace.config.layer.kv_head_of[head], trace.config.n_kv_heads, ground=ground)
+    hue = kv_scale(mixer.kv_head_of[head], trace.config.n_kv_heads, ground=ground)
     figure = _three_maps(labels, stacked)
     _add_stage(figure, 1, scores, np.ones_like(allowed), DIVERGING, (-far, far))
     _add_stage(figure, 2, scores, allowed, DIVERGING, (-far, far))

@@ -43,13 +43,17 @@ class Probes:
     def text(self) -> str:
         """Describe the run: "3 sequences of 32 random tokens, repeated once", and its settings if they are unusual."""
         c = self.config
-        usual = c.causal and not c.sliding_window and c.position != "none" and c.rope_theta == ModelConfig.rope_theta
+        usual = c.causal and not (c.mixed_layers or c.sliding_window) and c.position != "none"
+        usual &= c.rope_theta == ModelConfig.rope_theta
         settings = "" if usual else f" ({run_text(c)})"
         return f"{self.n} sequences of {self.period} random tokens, repeated once{settings}"
 
 
 def run_text(config: ModelConfig) -> str:
     """List a run's mask and position settings: "causal, window of 4 tokens, 1 attention-sink token, no RoPE"."""
+    mask = "causal" if config.causal else "bidirectional"
+    if config.mixed_layers:
+        return f"{mask}, each layer with its own window and rotation"
     window = f"window of {count(config.sliding_window, 'token')}" if config.sliding_window else "no window"
     sinks = [count(config.n_sinks, "attention-sink token")] if config.n_sinks else []
     some = config.n_layers - len(config.full_layers)
@@ -57,7 +61,7 @@ def run_text(config: ModelConfig) -> str:
         window += f" in {some} of {count(config.n_layers, 'layer')}"
     rope = f"RoPE base {config.rope_theta:,.6g}" if config.position == "rope" else "no RoPE"
     rope = "learned positions" if config.position == "learned" else rope
-    return ", ".join(["causal" if config.causal else "bidirectional", window, *sinks, rope])
+    return ", ".join([mask, window, *sinks, rope])
 
 
 def grid_note(probes: Probes) -> str:

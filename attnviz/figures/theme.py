@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attnviz.figures.chart import Chart
+from attnviz.mechanisms import MIXERS
 
 HUES = (  # OKLCH hue in degrees, largest chroma
     (259.0, 0.190),  # blue
@@ -40,12 +41,12 @@ FAINT = "rgba(128, 128, 128, 0.35)"  # excluded values, grid lines and guides
 OUTLINE = {"color": NEUTRAL, "width": 1}  # of a faint bar whose length is read
 RIGHT, WRONG = "#1a7f4b", "#a3281f"  # answers to the questions of Practice
 
-_KINDS = {  # muted, so that no type is mistaken for a KV head; lightness, chroma, hue, plotly marker, plotly dash
-    "mha": (0.50, 0.060, 250.0, "circle", "solid"),
-    "gqa": (0.66, 0.070, 95.0, "square", "dash"),
-    "mqa": (0.58, 0.060, 20.0, "diamond", "dot"),
-    "mla": (0.62, 0.000, 0.0, "triangle-up", "dashdot"),
-}
+_KINDS = dict(zip(MIXERS, (  # muted, unlike a KV head; lightness, chroma, hue, plotly marker, plotly dash
+    (0.50, 0.060, 250.0, "circle", "solid"),
+    (0.66, 0.070, 95.0, "square", "dash"),
+    (0.58, 0.060, 20.0, "diamond", "dot"),
+    (0.62, 0.000, 0.0, "triangle-up", "dashdot"),
+), strict=True))  # fmt: skip
 
 
 def oklch(lightness: ArrayLike, chroma: ArrayLike, hue: float) -> np.ndarray:
@@ -118,6 +119,11 @@ def kv_rgb(kv_head: int, n_kv_heads: int) -> tuple[int, int, int]:
 def kv_colour(kv_head: int, n_kv_heads: int) -> str:
     """Return the KV head's colour as "#rrggbb": readable on white and on near-black, equally light for every head."""
     return _hex(kv_rgb(kv_head, n_kv_heads))
+
+
+def kv_palette(n_kv_heads: int) -> list[str]:
+    """Return the colours of all KV heads."""
+    return [kv_colour(kv_head, n_kv_heads) for kv_head in range(n_kv_heads)]
 
 
 def kv_scale(kv_head: int, n_kv_heads: int, ground: str | None = None, *, at: np.ndarray | None = None) -> list[list]:
@@ -194,7 +200,7 @@ def diverging_ramps(kv_head: int | None, n_kv_heads: int, theme: str) -> tuple[n
 
 
 def kind_style(kind: str) -> dict[str, str]:
-    """Return colour, symbol and dash of "mha", "gqa", "mqa" or "mla"; the palette differs from that of the KV heads."""
+    """Return colour, symbol and dash of a type of attention; the palette differs from that of the KV heads."""
     lightness, chroma, hue, symbol, dash = _KINDS[kind]
     return {"colour": _hex(_bytes(lightness, chroma, hue)), "symbol": symbol, "dash": dash}
 

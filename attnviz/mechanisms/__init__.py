@@ -8,10 +8,10 @@ Everything outside asks a mechanism and compares no names.
 
 from attnviz.mechanisms.convolution import ShortConvolution
 from attnviz.mechanisms.delta import GatedDelta
-from attnviz.mechanisms.feedforward import GATED, Dense, Experts
-from attnviz.mechanisms.grouped import QK_NORMS, Grouped
+from attnviz.mechanisms.feedforward import ACTIVATIONS, GATED, Dense, Experts, MoEConfig
+from attnviz.mechanisms.grouped import QK_NORMS, Grouped, attention_kind, check_sharing, divisors
 from attnviz.mechanisms.latent import Latent
-from attnviz.mechanisms.layer import Layer
+from attnviz.mechanisms.layer import Layer, changed_fields, check_theta, layers_from
 from attnviz.mechanisms.letters import LETTERS, letter
 from attnviz.mechanisms.lightning import Lightning
 from attnviz.mechanisms.mamba import Mamba, Mamba2
@@ -22,11 +22,16 @@ from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
 from attnviz.mechanisms.sparse import IndexedLatent
 
 OWN: dict[str, type[Mixer]] = {"gqa": Grouped, "mla": Latent}  # of a model of one's own: name in links -> mixer
+MIXERS: dict[str, type[Mixer]] = {"mha": Grouped, "gqa": Grouped, "mqa": Grouped, "mla": Latent}  # by `attention`
+OWN_FIELDS = tuple(dict.fromkeys(name for mixer in MIXERS.values() for name in mixer.own_fields))  # of a ModelConfig
 
 __all__ = [
+    "ACTIVATIONS",
     "GATED",
     "LETTERS",
+    "MIXERS",
     "OWN",
+    "OWN_FIELDS",
     "QK_NORMS",
     "Again",
     "ChannelMix",
@@ -42,6 +47,7 @@ __all__ = [
     "Mamba2",
     "Mechanism",
     "Mixer",
+    "MoEConfig",
     "Other",
     "Recurrent",
     "ShortConvolution",
@@ -49,7 +55,13 @@ __all__ = [
     "TimeMix",
     "Vectors",
     "Windowed",
+    "attention_kind",
+    "changed_fields",
+    "check_sharing",
+    "check_theta",
     "combined",
+    "divisors",
+    "layers_from",
     "letter",
     "per_layer_embeddings",
 ]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
+from attnviz.checks import ConfigError, of_type, refuse_unknown, shown
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
 from attnviz.mechanisms.mechanism import Mechanism
 
+ACTIVATIONS = ("swiglu", "geglu", "gelu", "relu")
 GATED = ("swiglu", "geglu")
 
 
@@ -21,11 +25,20 @@ def _biases(C: Expression, F: Value, gated: bool) -> Expression:
 
 @dataclass(frozen=True)
 class Dense(Mechanism):
-    """A feed-forward of width d_ff."""
+    """A feed-forward of width d_ff. activation: None for the model's."""
 
     d_ff: int
     gated: bool = True
     bias: bool = False
+    activation: str | None = None
+
+    called: ClassVar[str] = "feed-forward"
+    allowed: ClassVar[Mapping[str, tuple]] = {"activation": ACTIVATIONS}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.activation is not None and self.gated != (self.activation in GATED):
+            raise ConfigError(f"gated must be {self.activation in GATED} with activation {self.activation!r}")
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         return {"feed-forward": _weights(C, letter("F", self.d_ff), self.gated)}
@@ -54,6 +67,14 @@ class Experts(Mechanism):
     shared_gate: bool = False
     n_idle: int = 0
     latent: int | None = None
+
+    called: ClassVar[str] = "mixture of experts"
+    lowest: ClassVar[Mapping[str, int]] = {"n_shared": 0, "n_idle": 0}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.per_token > self.n_routed + self.n_idle:
+            raise ConfigError(f"per_token must be at most n_routed = {self.n_routed}, not {self.per_token}")
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         return self._matrices(C, letter("E", self.n_routed))
@@ -108,3 +129,48 @@ class Experts(Mechanism):
     def idle(self, C: Expression) -> int:
         """Return the parameters of the experts that one token is not routed to."""
         return (self.n_routed - self.per_token) * self.expert_parameters(C)
+
+
+@dataclass(frozen=True)
+class MoEConfig:
+    """Mixture-of-experts feed-forward: number and sizes of the experts, and how many layers are dense instead."""
+
+    n_routed_experts: int
+    experts_per_token: int
+    d_ff_expert: int
+    n_shared_experts: int = 0
+    n_dense_layers: int = 0
+    dense_d_ff: int | None = None
+    router_bias: bool = False
+    expert_bias: bool = False
+    router_score_correction_bias: bool = False  # a buffer for load balancing, not a parameter
+    shared_d_ff: int | None = None  # of the shared experts together, if not n_shared_experts times d_ff_expert
+    shared_gate: bool = False  # one number per token scales the shared experts
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            low = 0 if f.name in ("n_shared_experts", "n_dense_layers") else 1
+            of_type(f"moe.{f.name}", getattr(self, f.name), str(f.type), low)
+        if self.experts_per_token > self.n_routed_experts:
+            raise ConfigError(
+                f"moe.experts_per_token must be at most n_routed_experts = {self.n_routed_experts}, "
+                f"not {self.experts_per_token}"
+            )
+
+    @classmethod
+    def from_dict(cls, facts: object) -> MoEConfig:
+        """Build from the `moe` part of published facts. ConfigError names an unknown or missing field."""
+        if not isinstance(facts, dict):
+            raise ConfigError(f"moe must be a mapping of names to values, not {shown(facts)}")
+        refuse_unknown(facts, tuple(f.name for f in fields(cls)), "moe.")
+        missing: dict[str, Any] = dict.fromkeys(("n_routed_experts", "experts_per_token", "d_ff_expert"))
+        return cls(**missing | facts)
+
+    def feed_forward(self, layer: int, dense: Dense) -> Dense | Experts:
+        """Return a layer's feed-forward. dense: that of layers without experts, up to their own width."""
+        if layer < self.n_dense_layers:
+            return Dense(self.dense_d_ff or dense.d_ff, dense.gated, dense.bias)
+        return Experts(
+            self.n_routed_experts, self.experts_per_token, self.d_ff_expert, self.n_shared_experts, dense.gated,
+            self.router_bias, self.expert_bias, self.shared_d_ff, self.shared_gate,
+        )  # fmt: skip

@@ -5,15 +5,39 @@ Per token it caches a key and a value of D numbers for each KV head: 2 · K · D
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
+from attnviz.checks import ConfigError
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
 from attnviz.mechanisms.mechanism import Vectors, Windowed
 from attnviz.phrases import count
 
+GATES = ("width", "head")  # of the output: one for each of its numbers, or one per head
 QK_NORMS = ("head", "width")  # a norm of size head_dim for each head, or one over all heads at once
+
+
+def divisors(n: int) -> tuple[int, ...]:
+    """Return the divisors of n, largest first: the numbers of KV heads that n query heads can share."""
+    return tuple(d for d in range(n, 0, -1) if n % d == 0)
+
+
+def attention_kind(n_heads: int, n_kv_heads: int) -> str:
+    """Return "mha", "gqa" or "mqa" for these numbers of heads. A single head is MHA."""
+    if n_kv_heads == n_heads:
+        return "mha"
+    return "mqa" if n_kv_heads == 1 else "gqa"
+
+
+def check_sharing(n_heads: int, n_kv_heads: int) -> None:
+    """Raise ConfigError unless the query heads can share the KV heads evenly."""
+    if n_heads % n_kv_heads:
+        raise ConfigError(
+            f"n_kv_heads must divide n_heads: {n_heads} query heads can share "
+            f"{', '.join(map(str, divisors(n_heads)))} KV heads, not {n_kv_heads}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +59,14 @@ class Grouped(Windowed):
     gate_bias: bool = False
     values_are_keys: bool = False
     reads_cache: bool = False
+    scale: float | None = None
+    softcap: float | None = None
+    rotary_fraction: float = 1.0  # share of a head's dimensions that RoPE rotates, the first ones
 
+    allowed: ClassVar[Mapping[str, tuple]] = {"qk_norm": QK_NORMS, "rotary_fraction": (0, 1), "gate": GATES}
+    called: ClassVar[str] = "grouped-query attention"
     shares_kv_heads: ClassVar[bool] = True
     absorbed: ClassVar[bool] = False
-    by_layer: ClassVar[bool] = True
     rotated_tensor: ClassVar[int] = 0  # k, v
     rotary_start: ClassVar[int] = 0
     source: ClassVar[str] = "attention.py"
@@ -49,11 +77,22 @@ class Grouped(Windowed):
     def variants(cls, n_heads: int) -> tuple[dict[str, int], ...]:
         return tuple({"n_kv_heads": k} for k in range(n_heads, 0, -1) if n_heads % k == 0)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sharing(self.n_heads, self.n_kv_heads)
+
+    @classmethod
+    def of(cls, model: Any, windowed: bool) -> Self:
+        fraction = 1.0 if model.rotary_fraction is None else model.rotary_fraction
+        return cls(
+            **cls._visible(model, windowed), n_kv_heads=model.n_kv_heads, head_dim=model.head_dim,
+            qkv_bias=model.qkv_bias, o_bias=model.o_bias, qk_norm=model.qk_norm, sink_logits=model.attention_sinks,
+            scale=model.attention_scale, softcap=model.attention_softcap, rotary_fraction=fraction,
+        )  # fmt: skip
+
     @property
     def kind(self) -> str:
-        if self.n_kv_heads == self.n_heads:
-            return "mha"
-        return "mqa" if self.n_kv_heads == 1 else "gqa"
+        return attention_kind(self.n_heads, self.n_kv_heads)
 
     @property
     def name(self) -> str:
@@ -67,6 +106,14 @@ class Grouped(Windowed):
         D = letter("D", self.head_dim)
         V = D if self.v_head_dim is None else letter("V", self.v_head_dim)
         return letter("H", self.n_heads), letter("K", self.n_kv_heads), D, V
+
+    @property
+    def costed(self) -> Grouped:
+        return replace(self, scale=None, softcap=None, rotary_fraction=1.0)
+
+    @property
+    def rotary_dim(self) -> int:
+        return int(self.head_dim * self.rotary_fraction) // 2 * 2
 
     def summary(self) -> str:
         readers = f"{self.n_heads} query heads read" if self.n_heads > 1 else "1 query head reads"

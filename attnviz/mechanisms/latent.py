@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from attnviz.checks import ConfigError
 from attnviz.equations import Expression
 from attnviz.mechanisms.letters import letter
 from attnviz.mechanisms.mechanism import Vectors, Windowed
 from attnviz.phrases import count
+
+OWN_FIELDS = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +37,10 @@ class Latent(Windowed):
     bias: bool = False
     gate: str | None = None
 
+    called: ClassVar[str] = "latent attention"
     shares_kv_heads: ClassVar[bool] = False
     absorbed: ClassVar[bool] = True
-    by_layer: ClassVar[bool] = False
+    own_fields: ClassVar[tuple[str, ...]] = OWN_FIELDS
     rotated_tensor: ClassVar[int] = 1  # latent, RoPE key
     refusals: ClassVar[Mapping[str, str]] = {
         "convert": "latent attention has no KV heads to group or to copy",
@@ -53,10 +57,40 @@ class Latent(Windowed):
     def config_fields(cls, head_dim: int, **chosen: Any) -> dict[str, Any]:
         return {"attention": cls.kind, "qk_nope_head_dim": head_dim, "v_head_dim": head_dim, **chosen}
 
+    scale: ClassVar[None] = None
+    softcap: ClassVar[None] = None
+
+    @classmethod
+    def of(cls, model: Any, windowed: bool) -> Self:
+        for name in ("qkv_bias", "o_bias"):
+            if getattr(model, name):
+                raise ConfigError(f"{name} must be false with attention 'mla', whose projections carry no biases")
+        own = {name: getattr(model, name) for name in OWN_FIELDS}
+        found = cls(**cls._visible(model, windowed), **own, sink_logits=model.attention_sinks)
+        if model.head_dim != found.head_dim:
+            raise ConfigError(
+                f"head_dim must be qk_nope_head_dim + qk_rope_head_dim = {found.head_dim}, not {model.head_dim}"
+            )
+        return found
+
+    @classmethod
+    def head_dim_of(cls, model: Any) -> int | None:
+        parts = model.qk_nope_head_dim, model.qk_rope_head_dim
+        return sum(parts) if all(isinstance(n, int) for n in parts) else None
+
+    @property
+    def n_kv_heads(self) -> int:
+        """Each head has expanded keys and values of its own."""
+        return self.n_heads
+
     @property
     def head_dim(self) -> int:
         """Width of a head's expanded key."""
         return self.qk_nope_head_dim + self.qk_rope_head_dim
+
+    @property
+    def rotary_dim(self) -> int:
+        return self.qk_rope_head_dim
 
     @property
     def value_dim(self) -> int:

@@ -8,15 +8,27 @@ legend come from one object. C is d_model, S the number of tokens; both are hand
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from attnviz.checks import of_type
 from attnviz.equations import Expression, Value, function, total
 from attnviz.mechanisms.letters import letter
 
 
 class Mechanism:
-    """One part of a layer."""
+    """One part of a layer, a frozen dataclass."""
+
+    called: ClassVar[str] = "mechanism"  # in a sentence about a layer that has one
+    lowest: ClassVar[Mapping[str, int]] = {}  # of whole numbers whose lowest value is not 1
+    allowed: ClassVar[Mapping[str, tuple]] = {}  # names, or the lowest and the highest number
+
+    def __post_init__(self) -> None:
+        """Check each field by its type. ConfigError names an invalid one."""
+        for f in fields(self):  # type: ignore[arg-type]
+            of_type(
+                f.name, getattr(self, f.name), str(f.type), self.lowest.get(f.name, 1), self.allowed.get(f.name, ())
+            )
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         """Return the weights that tokens are multiplied with, by matrix."""
@@ -79,7 +91,7 @@ class Mixer(Mechanism):
 
     shares_kv_heads: ClassVar[bool]  # several query heads can read one cached KV head
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
-    by_layer: ClassVar[bool]  # its layers can be traced one at a time
+    own_fields: ClassVar[tuple[str, ...]] = ()  # of a ModelConfig, which belong to no other mixer
     rotated_tensor: ClassVar[int]  # which of its cached tensors RoPE has rotated
     source: ClassVar[str]  # the file of attnviz/modules/ that computes it
     family: ClassVar[str]  # what a person chooses it by, for a model of their own
@@ -87,6 +99,75 @@ class Mixer(Mechanism):
     refusals: ClassVar[Mapping[str, str]] = {}  # what cannot be done or shown with it, and why
 
     n_heads: int
+    window: int | None = None
+    n_sinks: int = 0
+    if TYPE_CHECKING:  # fields of one mixer, properties of another
+
+        @property
+        def n_kv_heads(self) -> int:
+            """Number of heads with keys of their own."""
+
+        @property
+        def head_dim(self) -> int:
+            """Width of a query and of a key."""
+
+        @property
+        def scale(self) -> float | None:
+            """Factor on q·k; None: 1 / sqrt(head_dim)."""
+
+        @property
+        def softcap(self) -> float | None:
+            """Bound of the scores, c · tanh(score / c), before the mask."""
+
+    @classmethod
+    def of(cls, model: Any, windowed: bool) -> Self:
+        """Build it from a ModelConfig's fields, with or without the sliding window."""
+        raise NotImplementedError
+
+    @classmethod
+    def head_dim_of(cls, model: Any) -> int | None:
+        """Return head_dim as other fields of a ModelConfig give it; None where it is d_model / n_heads by default."""
+        return None
+
+    @property
+    def group_size(self) -> int:
+        """Number of query heads per KV head."""
+        return self.n_heads // self.n_kv_heads
+
+    @property
+    def kv_head_of(self) -> tuple[int, ...]:
+        """The KV head that each query head reads: head h reads `h // group_size` (interleaved, not tiled)."""
+        return tuple(h // self.group_size for h in range(self.n_heads))
+
+    @property
+    def costed(self) -> Mixer:
+        """The same mixer without what costs nothing, such as a scale."""
+        return self
+
+    @property
+    def unwindowed(self) -> Mixer:
+        """The same mixer without a window."""
+        return self
+
+    @property
+    def score_root(self) -> float:
+        """The number whose square root divides q·k: head_dim, or Gemma's query_pre_attn_scalar."""
+        return self.head_dim if self.scale is None else round(self.scale**-2, 6)
+
+    @property
+    def scale_text(self) -> str:
+        """The divisor of q·k as text: "√64"."""
+        return f"√{self.score_root:g}"
+
+    @property
+    def rotary_dim(self) -> int:
+        """Number of a head's dimensions that RoPE rotates, in a layer with a rotation."""
+        raise NotImplementedError
+
+    def traced_bytes(self, n_tokens: int) -> int:
+        """Return the bytes of what is recorded of a text in float32: q, k, v, pre-RoPE q and k, and the weights."""
+        queries, keys = 2 * self.n_heads * self.head_dim, self.n_kv_heads * (2 * self.head_dim + self.value_dim)
+        return 4 * n_tokens * (queries + keys + self.n_heads * n_tokens)
 
     @property
     def kind(self) -> str:
@@ -234,6 +315,18 @@ class Windowed(Mixer):
         if self.window is None:
             return ""
         return f"chunks of {self.window:,}" if self.chunked else f"window {self.window:,}"
+
+    lowest: ClassVar[Mapping[str, int]] = {"n_sinks": 0}
+
+    @staticmethod
+    def _visible(model: Any, windowed: bool) -> dict[str, Any]:
+        """Return these fields from a ModelConfig's."""
+        window = {"window": model.sliding_window, "n_sinks": model.n_sinks} if windowed else {}
+        return {"n_heads": model.n_heads, **window}
+
+    @property
+    def unwindowed(self) -> Windowed:
+        return replace(self, window=None, n_sinks=0)
 
     @property
     def most_cached(self) -> int | None:

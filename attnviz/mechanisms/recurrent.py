@@ -22,10 +22,18 @@ class Recurrent(Mixer):
 
     shares_kv_heads: ClassVar[bool] = False
     absorbed: ClassVar[bool] = False
-    by_layer: ClassVar[bool] = False
     rotated_tensor: ClassVar[int] = 0
     rotary_start: ClassVar[int] = 0
     only_costs: ClassVar[str]  # what cannot be shown of it, as a sentence
+
+    scale: ClassVar[None] = None
+    softcap: ClassVar[None] = None
+    rotary_dim: ClassVar[int] = 0
+
+    @property
+    def n_kv_heads(self) -> int:
+        """Each head has a state of its own."""
+        return self.n_heads
 
     @property
     def channels(self) -> int:

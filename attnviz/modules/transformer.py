@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig
+from attnviz.config import PER_LAYER, RUN_FIELDS, ConfigError, ModelConfig
+from attnviz.mechanisms import GATED, Dense, Grouped, Latent, Layer, Mixer
 from attnviz.modules.attention import Attended, GroupedQueryAttention
 from attnviz.modules.cache import KVCache
 from attnviz.modules.embedding import PositionEmbedding, ScaledEmbedding, empty_embedding
@@ -25,27 +26,59 @@ from attnviz.modules.norm import LayerNorm, RMSNorm
 from attnviz.modules.rope import Rope
 from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 from attnviz.modules.shallow import with_own_parts
+from attnviz.phrases import listed
 
 FEED_FORWARDS = {"swiglu": SwiGLU, "geglu": GeGLU, "gelu": GELUFeedForward}
 
 
-def build_attention(c: ModelConfig) -> nn.Module:
-    """Build the attention of one layer of this model."""
-    if c.attention != "mla":
-        return GroupedQueryAttention(
-            c.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias,
-            qk_norm=None if c.qk_norm is None else lambda D: RMSNorm(D, c.norm_eps),
-            scale=c.attention_scale, softcap=c.attention_softcap,
-        )  # fmt: skip
+def _grouped(model: ModelConfig, c: Grouped) -> nn.Module:
+    return GroupedQueryAttention(
+        model.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias,
+        qk_norm=None if c.qk_norm is None else lambda D: RMSNorm(D, model.norm_eps), scale=c.scale, softcap=c.softcap,
+    )  # fmt: skip
+
+
+def _latent(model: ModelConfig, c: Latent) -> nn.Module:
     return MultiHeadLatentAttention(
-        c.d_model,
-        c.n_heads,
-        kv_lora_rank=c.kv_lora_rank,
-        qk_nope_head_dim=c.qk_nope_head_dim,
-        qk_rope_head_dim=c.qk_rope_head_dim,
-        v_head_dim=c.v_head_dim,
-        q_lora_rank=c.q_lora_rank,
-    )
+        model.d_model, c.n_heads, kv_lora_rank=c.kv_lora_rank, qk_nope_head_dim=c.qk_nope_head_dim,
+        qk_rope_head_dim=c.qk_rope_head_dim, v_head_dim=c.v_head_dim, q_lora_rank=c.q_lora_rank,
+    )  # fmt: skip
+
+
+def _dense(model: ModelConfig, c: Dense) -> nn.Module:
+    return FEED_FORWARDS[_activation(model, c)](model.d_model, c.d_ff, bias=c.bias)
+
+
+def _activation(model: ModelConfig, c: Dense) -> str:
+    """Return a feed-forward's activation: its own, or the model's."""
+    return model.ffn if c.activation is None else c.activation
+
+
+BUILT: dict[type, Callable[[ModelConfig, Any], nn.Module]] = {  # how each mechanism that runs is built
+    Grouped: _grouped, Latent: _latent, Dense: _dense,
+}  # fmt: skip
+NONE, NO = (None,), (False,)
+RUNS: dict[type, dict[str, tuple]] = {  # values of fields that run, where not all do
+    Grouped: {"qk_norm": (None, "head"), "sink_logits": NO, "chunked": NO, "v_head_dim": NONE, "gate": NONE,
+              "values_are_keys": NO, "reads_cache": NO},
+    Latent: {"sink_logits": NO, "chunked": NO, "bias": NO, "gate": NONE},
+    Layer: {"n_norms": (2, 4), "parallel": NO, "shares_cache_of": NONE, "shares_weights_of": NONE},
+}  # fmt: skip
+OF_ALL_LAYERS = {  # the same fields, of a ModelConfig
+    "sink_logits": "attention_sinks", "n_norms": "norms_per_layer", "parallel": "parallel_block",
+}  # fmt: skip
+
+
+def build_attention(c: ModelConfig, layer: Layer | None = None) -> nn.Module:
+    """Build the attention of one layer of this model, by default the first."""
+    mixer = (layer or c.layers[0]).mixer
+    return BUILT[type(mixer)](c, mixer)
+
+
+def build_feed_forward(c: ModelConfig, layer: Layer) -> nn.Module:
+    """Build the feed-forward of one layer of this model."""
+    (part,) = layer.feed_forwards
+    return BUILT[type(part)](c, part)
 
 
 def build_norm(c: ModelConfig) -> RMSNorm | LayerNorm:
@@ -63,14 +96,15 @@ def build_embedding(c: ModelConfig) -> nn.Embedding:
 
 
 class Block(nn.Module):
-    """Pre-norm block: x + attn(norm(x)), then x + ffn(norm(x)); each norm is computed once."""
+    """Pre-norm block of a layer (by default the first): x + attn(norm(x)), then x + ffn(norm(x))."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, layer: Layer | None = None) -> None:
         super().__init__()
+        layer = layer or config.layers[0]
         self.attn_norm = build_norm(config)
-        self.attn = build_attention(config)
+        self.attn = build_attention(config, layer)
         self.ffn_norm = build_norm(config)
-        self.ffn = FEED_FORWARDS[config.ffn](config.d_model, config.d_ff, bias=config.ffn_bias)
+        self.ffn = build_feed_forward(config, layer)
 
     def forward(self, x: Tensor, **attention: Any) -> Tensor:
         """Map x (B, T, C) to (B, T, C); `attention` are the options of the attention's forward."""
@@ -89,8 +123,8 @@ class Block(nn.Module):
 class SandwichBlock(Block):
     """Sandwich-norm block, x + norm(attn(norm(x))), then x + norm(ffn(norm(x))), as in Gemma 2 and 3."""
 
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: ModelConfig, layer: Layer | None = None) -> None:
+        super().__init__(config, layer)
         self.attn_post_norm = build_norm(config)
         self.ffn_post_norm = build_norm(config)
 
@@ -116,8 +150,9 @@ class Transformer(nn.Module):
         check_runnable(config)
         self.config = config
         self.embed: Any = build_embedding(config)  # Any: experiments may replace it
-        block = SandwichBlock if config.norms_per_layer == 4 else Block
-        self.blocks: Any = nn.ModuleList(block(config) for _ in range(config.n_layers))  # Any: torch types no elements
+        kinds = {2: Block, 4: SandwichBlock}
+        blocks = (kinds[layer.n_norms](config, layer) for layer in config.layers)
+        self.blocks: Any = nn.ModuleList(blocks)  # Any: torch types no elements
         self.norm = build_norm(config)
         self.lm_head = None if config.tie_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
 
@@ -152,7 +187,10 @@ class Transformer(nn.Module):
         check_runnable(config)
         if (config.position == "learned") != (self.config.position == "learned"):
             raise ConfigError(f"position must stay {self.config.position!r}, with which these weights were trained")
-        for name in (f.name for f in fields(config) if f.name not in RUN_FIELDS):
+        fixed = [
+            f.name for f in fields(config) if f.name not in RUN_FIELDS or (config.mixed_layers and f.name in PER_LAYER)
+        ]
+        for name in fixed:
             if getattr(config, name) != getattr(self.config, name):
                 raise ConfigError(
                     f"{name} must stay {getattr(self.config, name)!r}, as in these weights, not "
@@ -175,20 +213,17 @@ class Transformer(nn.Module):
         """Return an empty KV cache per layer."""
         return [KVCache() for _ in self.blocks]
 
-    def rope(self, length: int | None = None, windowed: bool = False) -> Rope | None:
-        """Return the rotation of q and k for a text of this many tokens; None without RoPE.
+    def rope(self, layer: int = 0, length: int | None = None) -> Rope | None:
+        """Return the rotation of a layer's q and k for a text of this many tokens; None without RoPE.
 
-        windowed: for the layers with a window, which have another theta in Gemma 3. Only dynamic NTK and LongRoPE
-        depend on the length. Cached keys are not rotated again, so with these two decoding equals recomputing only
-        while the frequencies do not change.
+        Only dynamic NTK and LongRoPE depend on the length. Cached keys are not rotated again, so with these two
+        decoding equals recomputing only while the frequencies do not change.
         """
-        c = self.config
-        if not c.rotary_dim:
+        c, own = self.config, self.config.layers[layer]
+        if own.rope_theta is None or not own.rotary_dim:
             return None
-        if windowed and c.rope_theta_windowed is not None:
-            return Rope(_frequencies(c.rotary_dim, c.rope_theta_windowed, None, None), c.rope_layout)
-        scaling = RopeScaling.of(c.rope_scaling, c.max_context)
-        frequencies = _frequencies(c.rotary_dim, c.rope_theta, scaling, length if scaling else None)
+        scaling = RopeScaling.of(c.rope_scaling, c.max_context) if own.rope_scaled else None
+        frequencies = _frequencies(own.rotary_dim, own.rope_theta, scaling, length if scaling else None)
         if scaling is None:
             return Rope(frequencies, c.rope_layout)
         return Rope(frequencies, c.rope_layout, scaling.attention_factor, scaling.latent_softmax_factor)
@@ -207,13 +242,18 @@ class Transformer(nn.Module):
 
         mask: bool, True = may attend, broadcastable to (B, H, T, S). cache: one per layer, as `new_cache` makes them.
         record: callback for the intermediate tensors of each layer's attention, for example a `Recording`.
-        absorbed: run MLA in its absorbed form: fewer multiplications if few tokens read a long cache.
+        absorbed: run the layers that have an absorbed form (MLA) in it: fewer multiplications if few tokens read a long
+        cache.
         kernel: called in place of `attend` in each layer, for example one that returns no weights.
         """
         past = len(cache[0]) if cache else 0
         options = self.attention_options(ids.shape[1], past, mask)
-        form: dict[str, Any] = {"absorbed": True} if absorbed else {}
-        form |= {"kernel": kernel} if kernel else {}
+        if absorbed:
+            options = [
+                {**option, "absorbed": True} if layer.mixer.absorbed else option
+                for option, layer in zip(options, self.config.layers, strict=True)
+            ]
+        form: dict[str, Any] = {"kernel": kernel} if kernel else {}
         place = {"start": past} if self.config.position == "learned" else {}
         caches: list[KVCache] | list[None] = cache or [None] * len(self.blocks)
         x = self.embed(ids, **place)  # (B, T, C)
@@ -234,21 +274,24 @@ class Transformer(nn.Module):
 
     def attention_options(self, n_tokens: int, past: int = 0, mask: Tensor | None = None) -> list[dict[str, Any]]:
         """Return the options of each layer's attention for n_tokens after `past` cached ones: its rope, and its mask
-        combined with `mask`. Layers with the same window share them."""
-        c, device = self.config, self.embed.weight.device
-        windows = [c.window_of(i) for i in range(c.n_layers)]
+        combined with `mask`. Layers with the same window share a mask, layers with the same rotation a rope."""
+        c, device, total = self.config, self.embed.weight.device, past + n_tokens
         patterns = {
-            window: attention_mask(
-                n_tokens, past + n_tokens, causal=c.causal, window=window, n_sinks=c.n_sinks, offset=past, device=device
+            (window, n_sinks): attention_mask(
+                n_tokens, total, causal=c.causal, window=window, n_sinks=n_sinks, offset=past, device=device
             )  # (T, S) or None
-            for window in set(windows)
+            for window, n_sinks in {(layer.mixer.window, layer.mixer.n_sinks) for layer in c.layers}
         }
-        masks = {window: intersection(pattern, mask) for window, pattern in patterns.items()}
-        full = windowed = self.rope(past + n_tokens)
-        if c.rope_theta_windowed is not None:
-            windowed = self.rope(past + n_tokens, windowed=True)
-        ropes = [full if i in c.full_layers else windowed for i in range(c.n_layers)]
-        return [{"mask": masks[window], "rope": rope} for window, rope in zip(windows, ropes, strict=True)]
+        masks = {seen: intersection(pattern, mask) for seen, pattern in patterns.items()}
+        ropes = {(layer.rotary_dim, layer.rope_theta, layer.rope_scaled): i for i, layer in enumerate(c.layers)}
+        rotations = {rotation: self.rope(i, total) for rotation, i in ropes.items()}
+        return [
+            {
+                "mask": masks[layer.mixer.window, layer.mixer.n_sinks],
+                "rope": rotations[layer.rotary_dim, layer.rope_theta, layer.rope_scaled],
+            }
+            for layer in c.layers
+        ]
 
 
 @lru_cache(64)
@@ -277,29 +320,53 @@ def layer_input(
 
 
 def check_runnable(c: ModelConfig) -> None:
-    """Raise ConfigError for a field that only the cost formulas support."""
-    if c.moe is not None:
-        raise ConfigError("the live model has no mixture of experts; cost can be counted")
-    if c.mixed_layers:
-        raise ConfigError("the live model's layers are alike; the cost of mixed_layers can be counted")
+    """Raise ConfigError for a field or a mechanism that only the cost formulas support."""
     runs: dict[str, tuple] = {
-        "ffn": tuple(FEED_FORWARDS), "norm": ("rmsnorm", "layernorm"), "norms_per_layer": (2, 4),
-        "qk_norm": (None, "head"), "embedding_norm": (False,), "parallel_block": (False,),
-        "attention_sinks": (False,), "lm_head_bias": (False,), "head_rows": (None,),
-        "position": ("rope", "none", "learned"),
+        "norm": ("rmsnorm", "layernorm"), "embedding_norm": NO, "lm_head_bias": NO, "head_rows": NONE,
+        "position": ("rope", "none", "learned"), "other_parts": ((),), "norm_weights": (True,),
     }  # fmt: skip
     for name, values in runs.items():
-        if getattr(c, name) not in values:
-            raise ConfigError(
-                f"the live model runs with {name} = {' or '.join(map(repr, values))} only, not {getattr(c, name)!r}; "
-                "cost can be counted"
-            )
+        _check_runs(name, getattr(c, name), values)
+    for _, layer in c.layer_counts:
+        _check_layer(c, layer)
+    if (most := max(layer.mixer.n_heads for layer in c.layers)) != c.n_heads:
+        raise ConfigError(f"n_heads must be the most of any layer, {most}, not {c.n_heads}")
     if c.norm == "rmsnorm" and c.norm_bias:
         raise ConfigError("the live model runs with norm_bias = True in 'layernorm' only; cost can be counted")
-    if c.attention == "mla" and (c.qk_norm or c.attention_scale or c.attention_softcap):
-        raise ConfigError("latent attention runs without qk_norm, attention_scale and attention_softcap")
     RopeScaling.of(c.rope_scaling, c.max_context)  # raises ConfigError
-    if c.rotary_dim % 2:
-        raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs for RoPE, not {c.rotary_dim}")
-    if c.position == "rope" and c.rope_theta is None:
+    if c.position == "rope" and not c.mixed_layers and c.rope_theta is None:
         raise ConfigError("the live model needs rope_theta, a number above 1, to rotate queries and keys; it is None")
+
+
+def _check_layer(c: ModelConfig, layer: Layer) -> None:
+    for part in layer.parts:
+        if type(part) not in BUILT:
+            why = part.cannot("run") if isinstance(part, Mixer) else ""
+            raise ConfigError(why or f"the live model has no {part.called}; cost can be counted")
+    if [isinstance(part, Mixer) for part in layer.parts] != [True, False]:
+        parts = listed(part.called for part in layer.parts)
+        raise ConfigError(
+            f"each layer of the live model has one mixer, then one feed-forward, not {parts}; cost can be counted"
+        )
+    owners: tuple[Any, ...] = *layer.parts, layer
+    for owner in owners:
+        for name, values in RUNS.get(type(owner), {}).items():
+            _check_runs(name if c.mixed_layers else OF_ALL_LAYERS.get(name, name), getattr(owner, name), values)
+    (feed_forward,) = layer.feed_forwards
+    if isinstance(feed_forward, Dense):
+        activation = _activation(c, feed_forward)
+        _check_runs("ffn", activation, tuple(FEED_FORWARDS))
+        if (activation in GATED) != feed_forward.gated:
+            raise ConfigError(f"gated must be {activation in GATED} with {activation!r}, not {feed_forward.gated}")
+    if type(layer.mixer) is Latent and not c.mixed_layers and (c.qk_norm or c.attention_scale or c.attention_softcap):
+        raise ConfigError("latent attention runs without qk_norm, attention_scale and attention_softcap")
+    if layer.rotary_dim % 2:
+        raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs for RoPE, not {layer.rotary_dim}")
+
+
+def _check_runs(name: str, value: object, values: tuple) -> None:
+    if value not in values:
+        raise ConfigError(
+            f"the live model runs with {name} = {' or '.join(map(repr, values))} only, not {value!r}; "
+            "cost can be counted"
+        )

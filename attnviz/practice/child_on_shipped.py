@@ -54,7 +54,7 @@ def _walk(file: Path, ask: dict[str, Any], live: Live, names: dict[str, Any]) ->
     call, head = live.call(ask["task"], names), ask["head"]
     run = record_file(call.run, str(file), call.module, live.model, ask["ids"][: live.T], ask["layer"])
     query, key = (min(ask[name], live.T - 1) for name in ("query", "key"))
-    walk = Walk(run, Selection(head, live.config.layer.kv_head_of[head], query, key, ask["column"]))
+    walk = Walk(run, Selection(head, live.config.mixer.kv_head_of[head], query, key, ask["column"]))
     if not walk.stops:
         raise ValueError("no line made a tensor")
     return walk

@@ -211,7 +211,7 @@ class Live:
     def _module(self, task: str, names: Names, weights: dict[str, Tensor]) -> Any:
         """Build the learner's module with the layer's weights, or with as many of them as the task has."""
         c = self.config
-        D, kv_head = c.head_dim, c.layer.kv_head_of[self.head]
+        D, kv_head = c.head_dim, c.mixer.kv_head_of[self.head]
         many = {"d_model": c.d_model, "n_heads": c.n_heads}
         match task:
             case "self-attention":

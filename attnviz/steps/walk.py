@@ -246,10 +246,11 @@ KNOWN = (
 
 
 def _sizes(run: Run) -> dict[str, int]:
-    c, n = run.model.config, len(run.ids)
-    sizes = {"B": 1, "T": n - run.n_cached, "S": n, "C": c.d_model, "H": c.n_heads, "K": c.n_kv_heads, "F": c.d_ff}
-    sizes |= {"G": c.n_heads // c.n_kv_heads, "vocab_size": c.vocab_size, "n_pairs": c.rotary_dim // 2, "1": 1}
-    return sizes | c.mixer.axes()
+    c, n, layer = run.model.config, len(run.ids), run.model.config.layers[run.layer]
+    mixer, (feed_forward,) = layer.mixer, layer.feed_forwards
+    sizes = {"B": 1, "T": n - run.n_cached, "S": n, "C": c.d_model, "H": mixer.n_heads, "K": mixer.n_kv_heads}
+    sizes |= {"F": feed_forward.d_ff, "G": mixer.group_size, "vocab_size": c.vocab_size}
+    return sizes | {"n_pairs": layer.rotary_dim // 2, "1": 1} | mixer.axes()
 
 
 def _can_be_drawn(value: Value) -> bool:

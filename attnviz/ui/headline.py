@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from attnviz.compute.view import View
-from attnviz.config import ModelConfig
+from attnviz.cost import summary
+from attnviz.mechanisms import Mixer
 from attnviz.phrases import count
 
 
 def sharing(view: View) -> str:
     """Return a phrase on how many query heads read how many KV heads; for MLA on what it caches, in either form."""
-    return view.config.mixer.summary()
+    return summary(view.config)
 
 
-def mla_grid_options(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
-    """Return `head_grid`'s kv_names and reads for MLA, which has no KV heads; {} for the other types of attention."""
-    if config.mixer.shares_kv_heads:
-        return {}
+def grid_options(mixers: Sequence[Mixer]) -> dict[str, Any]:
+    """Return `head_grid`'s kv_head_of for a row for each of these, and kv_names and reads where one has no KV heads."""
+    read = [mixer.kv_head_of for mixer in mixers]
+    options: dict[str, Any] = {"kv_head_of": read[0] if len(set(read)) == 1 else read}
     own = "keys and values of its own, expanded from the latent, and the shared RoPE key"
-    return {"kv_names": [f"K{h}, V{h}" for h in range(config.n_heads)], "reads": n_rows * [[own] * config.n_heads]}
+    shares = [mixer.shares_kv_heads for mixer in mixers]
+    if not all(shares):
+        options["reads"] = [
+            [f"KV {kv}" if shared else own for kv in mixer.kv_head_of]
+            for mixer, shared in zip(mixers, shares, strict=True)
+        ]
+    if not any(shares):
+        options["kv_names"] = [f"K{h}, V{h}" for h in range(mixers[0].n_heads)]
+    return options
 
 
 def run_title(view: View) -> str:
@@ -40,5 +50,5 @@ def split_text(view: View) -> str:
 
 def soft_capped(view: View) -> str:
     """Return a sentence on the soft cap that this model applies to its scores."""
-    cap = view.config.attention_softcap
+    cap = view.mixer.softcap
     return f"This model caps its scores: {cap:g} · tanh(score / {cap:g}) (Gemma 2)."

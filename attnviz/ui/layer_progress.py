@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
 
 from attnviz.ui.components.head_grid import layer_cells
 from attnviz.ui.measuring import stop_button
+
+if TYPE_CHECKING:
+    from attnviz.analysis.merging import MergedLayer
+    from attnviz.trace import LayerTrace
 
 FIRST_AFTER, BETWEEN = 0.5, 2  # seconds
 
@@ -34,8 +38,8 @@ class LayerProgress:
     _drawn: bool = False
     _at: float = field(default_factory=time.perf_counter)
 
-    def __call__(self, layer: int, weights: np.ndarray, allowed: np.ndarray) -> None:
-        self.cells.append(layer_cells(weights, allowed, self.n_layers))
+    def __call__(self, layer: int, maps: LayerTrace | MergedLayer) -> None:
+        self.cells.append(layer_cells(maps.weights, maps.allowed, self.n_layers))
         since = time.perf_counter() - self._at
         if self._bar is None and since > FIRST_AFTER:
             with self.place.container():

@@ -43,15 +43,16 @@ def test_the_rows_of_a_model_still_sum_to_one(window):
     found, run = spans(models.tokenizer_of("own").token_bytes(list(ids))), trace(model, ids)
     merged = Merged.of(run, models.read(settings.text).labels, found)
     N = len(found)
-    assert merged.weights.shape == (*run.weights.shape[:2], N, N) and len(ids) > N
-    for layer in range(len(merged.weights)):
-        np.testing.assert_allclose(merged.weights[layer].sum(-1), 1, atol=1e-5)
-        assert (merged.weights[layer][:, ~merged.allowed[layer]] == 0).all()
+    assert len(merged.layers) == len(run.layers) and len(ids) > N
+    for layer in merged.layers:
+        assert layer.weights.shape == (run.config.n_heads, N, N)
+        np.testing.assert_allclose(layer.weights.sum(-1), 1, atol=1e-5)
+        assert (layer.weights[:, ~layer.allowed] == 0).all()
     flag = next(span for span in found if span.text == "🇩🇪")
     at = merged.at(flag.start)
     rows = run.weights[2, 3, flag.start : flag.stop]  # (8, T)
-    assert merged.weights[2, 3][at, 1] == pytest.approx(rows[:, 1:4].sum(-1).mean(), abs=1e-6)  # on 床
-    assert allowed_of(model, len(ids)).shape[-1] == len(ids)
+    assert merged.layers[2].weights_of(3)[at, 1] == pytest.approx(rows[:, 1:4].sum(-1).mean(), abs=1e-6)  # on 床
+    assert allowed_of(model, len(ids))[0].shape[-1] == len(ids)
 
 
 def test_a_character_is_found_by_any_of_its_tokens():

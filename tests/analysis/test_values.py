@@ -21,7 +21,7 @@ def model(request):
 
 
 def written(model, run, layer, head):
-    kv_head = run.config.layer.kv_head_of[head]
+    kv_head = run.config.mixer.kv_head_of[head]
     return writes(run.weights[layer, head], run.v[layer, kv_head], w_o(model, layer, head))
 
 
@@ -47,7 +47,7 @@ def test_the_heads_outputs_add_up_to_that_of_o_proj(model, n_padding):
 def test_norms_of_each_key_are_those_of_the_vectors_that_are_summed(model):
     run, layer, head = trace(model, IDS), 1, 3
     w = torch.tensor(w_o(model, layer, head)).double()
-    v = torch.tensor(run.v[layer, run.config.layer.kv_head_of[head]]).double()
+    v = torch.tensor(run.v[layer, run.config.mixer.kv_head_of[head]]).double()
     found = written(model, run, layer, head)
     for q, k in [(10, 4), (7, 0), (3, 3)]:
         weighted = float(run.weights[layer, head, q, k]) * v[k]

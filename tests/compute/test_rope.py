@@ -59,7 +59,7 @@ def test_a_score_moved_to_its_own_distance_is_that_of_the_trace(settings: Settin
     parts, scores, bound = rope.moved_apart(view)
     here = abs(view.query - view.key)
     assert parts.shape == (len(rope.frequencies(view)) + 1, rope.MIN_FARTHEST + 1)
-    assert scores[here] == pytest.approx(view.trace.scores_of(layer, head)[view.query, view.key], abs=1e-4)
+    assert scores[here] == pytest.approx(view.trace.layers[layer].scores_of(head)[view.query, view.key], abs=1e-4)
     assert (np.abs(scores) <= bound.values / view.config.head_dim**0.5 + 1e-9).all()
     assert parts[-1, 0] == rope.unrotated_part(view)
     *_, n_pairs = rope.by_distance(view)
@@ -78,7 +78,7 @@ def test_the_parts_of_latent_scores_add_up_to_them() -> None:
     (content, position, whole), limit, spreads = rope.latent_scores(view)
     allowed = view.trace.allowed[2]
     np.testing.assert_allclose(content + position, whole, atol=1e-4)
-    np.testing.assert_array_equal(whole, view.trace.scores_of(2, 3))
+    np.testing.assert_array_equal(whole, view.trace.layers[2].scores_of(3))
     assert limit == max(np.abs(part[allowed]).max() for part in (content, position, whole))
     assert spreads == [part[allowed].std() for part in (content, position, whole)]
 

@@ -161,7 +161,7 @@ def test_layer_types_are_followed_where_transformers_follows_them(model_type):
     with torch.inference_mode():
         weights = live(torch.arange(5)[None], output_attentions=True).attentions
     model = read_hf_config({"model_type": model_type, **config}).model
-    assert [int((w[0, 0, -1] > 0).sum()) for w in weights] == [model.window_of(i) or 5 for i in range(2)]
+    assert [int((w[0, 0, -1] > 0).sum()) for w in weights] == [layer.mixer.window or 5 for layer in model.layers]
 
 
 @pytest.mark.parametrize("model_type", ["gemma3_text", "cohere2"])

@@ -115,7 +115,7 @@ def test_a_uniform_model_and_its_layers_spelt_out_are_equal():
 def test_layers_and_their_number_must_agree():
     with pytest.raises(ConfigError, match="mixed_layers must have n_layers = 6 layers, not 7"):
         replace(MIXED, n_layers=6)
-    with pytest.raises(ConfigError, match="cost of mixed_layers can be counted"):
+    with pytest.raises(ConfigError, match="no mixture of experts; cost can be counted"):
         Transformer(MIXED)
 
 

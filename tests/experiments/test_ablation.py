@@ -70,7 +70,7 @@ def test_mean_ablation_makes_what_the_head_adds_a_constant(model):
     weight = other.blocks[layer].attn.o_proj.weight
     width = weight.shape[1] // model.config.n_heads
     columns = slice(head * width, (head + 1) * width)
-    constant = weight.detach()[:, columns] @ torch.tensor(means[layer, head])
+    constant = weight.detach()[:, columns] @ torch.tensor(means[layer][head])
     with torch.no_grad():
         weight[:, columns] = 0
     other.blocks[layer].attn.register_forward_hook(lambda _, inputs, output: output + constant)
@@ -104,7 +104,7 @@ def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(m
 
             def instead(_, inputs, head=head, layer=layer):
                 heads = inputs[0].unflatten(-1, (H, -1)).clone()
-                heads[:, :, head] = 0 if means is None else torch.tensor(means[layer, head])
+                heads[:, :, head] = 0 if means is None else torch.tensor(means[layer][head])
                 return heads.flatten(2)
 
             hook = block.attn.o_proj.register_forward_pre_hook(instead)

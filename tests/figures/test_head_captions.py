@@ -6,7 +6,6 @@ The charts' captions are tested in tests/figures/test_head_figures.py.
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from attnviz.figures.head_captions import (
 )
 from tests.arithmetic import results
 from tests.reading import numbers_in, numbers_where
+from tests.traces import scored
 
 LABELS = ["·the", "·cat", "·sat", "·on", "·it"]
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
@@ -34,13 +34,7 @@ def traced(scores, allowed=None, config=None):
     scores = np.asarray(scores, np.float32)
     n_heads, n = scores.shape[:2]
     allowed = np.tri(n, dtype=bool) if allowed is None else allowed
-    exp = np.where(allowed, np.exp(scores.astype(np.float64)), 0.0)
-    return SimpleNamespace(
-        config=config or ModelConfig(1, 10 * n_heads, n_heads, 1, head_dim=10),
-        scores_of=lambda layer, head: scores[head],
-        weights=(exp / exp.sum(-1, keepdims=True).clip(1e-30)).astype(np.float32)[None],
-        allowed=allowed[None],
-    )
+    return scored(config or ModelConfig(1, 10 * n_heads, n_heads, 1, head_dim=10), scores[None], allowed)
 
 
 def even(n_heads=2, n=5):

@@ -1,5 +1,7 @@
 """The parts of a weight add up to the model's weight, for every type of attention."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -38,7 +40,7 @@ def test_the_products_add_up_to_what_torchs_own_kernel_makes_of_them(model, laye
     head = min(head, model.config.n_heads - 1)
     t = trace(model, IDS)
     parts = score_parts(t, layer, head, query, key)
-    q, k = torch.tensor(t.q[layer, head]), torch.tensor(t.k[layer, model.config.layer.kv_head_of[head]])
+    q, k = torch.tensor(t.q[layer, head]), torch.tensor(t.k[layer, model.config.mixer.kv_head_of[head]])
     kernel = F.scaled_dot_product_attention(
         q[None], k[None], torch.eye(len(IDS))[None], attn_mask=torch.tensor(t.allowed[layer])
     )[0]
@@ -58,7 +60,7 @@ def test_the_weights_of_a_row_sum_to_one(model):
 
 def test_the_pairs_are_those_that_rope_turns_with_one_another(model):
     """Rotation preserves each pair's length and each unrotated dimension; with wrong pairs it would not."""
-    t, pairs = trace(model, IDS), rotated_pairs(model.config)
+    t, pairs = trace(model, IDS), rotated_pairs(model.config, 1)
     before, after = t.q_pre_rope[1, 0], t.q[1, 0]
     for a, b in pairs:
         np.testing.assert_allclose(np.hypot(before[:, a], before[:, b]), np.hypot(after[:, a], after[:, b]), atol=1e-5)
@@ -72,7 +74,7 @@ def test_pair_i_turns_by_frequency_i():
     c = CONFIGS["gqa"]
     t = trace(Transformer.random(c, seed=3), IDS)
     angles = rope_angles(torch.arange(len(IDS)), rope_frequencies(c.head_dim)).numpy()
-    for i, (a, b) in enumerate(rotated_pairs(c)):
+    for i, (a, b) in enumerate(rotated_pairs(c, 0)):
         turned = (t.q_pre_rope[0, 2, :, a] + 1j * t.q_pre_rope[0, 2, :, b]) * np.exp(1j * angles[:, i])
         np.testing.assert_allclose(t.q[0, 2, :, a] + 1j * t.q[0, 2, :, b], turned, atol=1e-5)
 
@@ -86,7 +88,7 @@ def test_the_drawing_says_and_draws_the_same_numbers(model):
     np.testing.assert_allclose(products.z[0], parts.products, atol=1e-6)
     assert sum(bars.y) == pytest.approx(parts.dot) == line.y[-1]
     assert drawing.table["running sum"][-1] == pytest.approx(parts.dot, abs=1e-5)
-    row = t.scores_of(1, 1)[query, t.allowed[1, query]].astype(float)
+    row = t.layers[1].scores_of(1)[query, t.allowed[1, query]].astype(float)
     total = np.exp(row - row.max()).sum()
     for said in (parts.dot, parts.score, row.max(), total, parts.weight):
         assert f"{said:.4f}" in drawing.formula
@@ -97,11 +99,11 @@ def test_the_drawing_says_and_draws_the_same_numbers(model):
 def test_a_score_by_hand():
     """q·k is 2·3 + 4·1 = 10 and √4 = 2; the other key's score is 0, so that the weight is 1 / (1 + e^-5)."""
     t = trace(Transformer.random(ModelConfig(1, 8, 2, 1, position="none", vocab_size=11), seed=0), [1, 2])
-    values = {"q": t.q * 0, "k": t.k * 0, "weights": t.weights.copy()}
-    values["q"][0, 1, 1] = [2, 4, 0, 0]
-    values["k"][0, 0, 0] = [3, 1, 7, 7]
-    values["weights"][0, 1, 1] = np.exp([5, 0]) / np.exp([5, 0]).sum()
-    t = type(t)(**{**{f: getattr(t, f) for f in t.__dataclass_fields__}, **values})
+    values = {"q": t.q[0] * 0, "k": t.k[0] * 0, "weights": t.weights[0].copy()}
+    values["q"][1, 1] = [2, 4, 0, 0]
+    values["k"][0, 0] = [3, 1, 7, 7]
+    values["weights"][1, 1] = np.exp([5, 0]) / np.exp([5, 0]).sum()
+    t = replace(t, layers=[replace(t.layers[0], **values)])
     parts = score_parts(t, 0, 1, 1, 0)
     assert (parts.dot, parts.score) == (10, 5)
     equation = score_equation(parts, 1, 0)

@@ -5,7 +5,6 @@ Run: .venv/bin/python -m pytest tests/figures/test_head_figures.py
 
 import re
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from attnviz.config import ModelConfig
 from attnviz.figures import head_values, heads, theme, token_maps
 from attnviz.figures.head_captions import path_numbers
 from attnviz.figures.numbers import printed
+from tests.traces import scored
 
 L, H, K, T = 2, 6, 3, 11
 
@@ -23,15 +23,8 @@ def traced(n=T, n_heads=H, n_kv_heads=K, allowed=None, scores=None, seed=0, **co
     allowed = np.tri(n, dtype=bool) if allowed is None else allowed
     if scores is None:
         scores = np.random.default_rng(seed).normal(size=(L, n_heads, n, n)) * 2
-    exp = np.where(allowed, np.exp(scores), 0.0)
-    weights = exp / exp.sum(-1, keepdims=True).clip(1e-30)
-    return SimpleNamespace(
-        config=ModelConfig(n_layers=L, d_model=5 * n_heads, n_heads=n_heads, n_kv_heads=n_kv_heads, **config),
-        scores=scores.astype(np.float32),
-        scores_of=lambda layer, head: scores[layer, head].astype(np.float32),
-        weights=weights.astype(np.float32),
-        allowed=np.broadcast_to(allowed, (L, n, n)),
-    )
+    config = ModelConfig(n_layers=L, d_model=5 * n_heads, n_heads=n_heads, n_kv_heads=n_kv_heads, **config)
+    return scored(config, scores, allowed)
 
 
 def words(n=T):
@@ -266,7 +259,7 @@ def test_the_three_stages_with_their_bounds():
     far = np.abs(s).max()
     assert [(m.zmin, m.zmax) for m in maps] == [(-far, far), (-far, far), (0, 1)]
     assert [list(stop) for stop in maps[2].colorscale] == theme.kv_scale(
-        trace.config.layer.kv_head_of[3], K, ground="dark"
+        trace.config.mixer.kv_head_of[3], K, ground="dark"
     )
     written = [a.text for a in drawing.figure.layout.annotations]
     for low, high in ((s.min(), s.max()), (s[ok].min(), s[ok].max()), (w[ok].min(), w[ok].max())):

@@ -209,7 +209,7 @@ def test_each_clause_is_what_the_operation_did(recorded):
 
 def walks(recorded: list[tuple[str, Run]]) -> Iterator[tuple[str, Walk]]:
     for name, run in recorded:
-        kv_head = run.model.config.layer.kv_head_of[1]
+        kv_head = run.model.config.mixer.kv_head_of[1]
         for query, key in ((len(run.ids) - 1, 2), (0, 0)):
             yield name, Walk(run, Selection(1, kv_head, query, key))
 

@@ -184,7 +184,7 @@ def softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
 def scores_of(model: str) -> np.ndarray:
     """Return the scores of layer 0 before the mask: (H, T, T)."""
     found, c = trace_of(model), model_of(model).config
-    return np.stack([found.scores_of(0, head) for head in range(c.n_heads)]).astype(np.float64)
+    return np.stack([found.layers[0].scores_of(head) for head in range(c.n_heads)]).astype(np.float64)
 
 
 def loss_of(logits: Tensor) -> float:

@@ -114,7 +114,7 @@ def test_scores_have_yarns_scale_wherever_they_are_computed(mscales):
     _, ours = with_yarn(3, YARN | {"factor": 40.0} | mscales)
     traced = trace(ours, torch.randint(19, (T,)).tolist())
     for layer, head in ((0, 1), (1, 2)):
-        scores = np.where(traced.allowed[layer], traced.scores_of(layer, head), -np.inf)
+        scores = np.where(traced.allowed[layer], traced.layers[layer].scores_of(head), -np.inf)
         np.testing.assert_allclose(torch.tensor(scores).softmax(-1), traced.weights[layer, head], atol=1e-5)
     found = equalities_in_both(ours, traced.tokens.tolist(), 1)
     assert all(exact.equal for _, exact in found)  # absorbed; torch's

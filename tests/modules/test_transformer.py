@@ -279,8 +279,8 @@ def test_each_mechanism_learns_and_decodes_with_a_cache_as_without(settings):
 
 def test_frequencies_are_computed_once_for_all_texts_with_a_window_too():
     model = random_model(sliding_window=3, full_layers=(1,), rope_theta_windowed=9.0)
-    full, windowed = model.rope().frequencies, model.rope(windowed=True).frequencies
-    assert model.rope(5).frequencies is full and model.rope(5, windowed=True).frequencies is windowed
+    full, windowed = model.rope(1).frequencies, model.rope(0).frequencies
+    assert model.rope(1, 5).frequencies is full and model.rope(0, 5).frequencies is windowed
     assert windowed[1] == pytest.approx(9.0 ** (-2 / model.config.rotary_dim)) != full[1]
 
 

@@ -119,7 +119,7 @@ def walked(models, tmp_path, task: str, source: str) -> Walk:
     call = given.call(task, load_namespace(file))
     ids = trace_ids(models, task, given.T)
     run = record_file(call.run, str(file), call.module, given.model, ids, LAYER)
-    walk = Walk(run, Selection(HEAD, given.config.layer.kv_head_of[HEAD], 5, 2, -1))
+    walk = Walk(run, Selection(HEAD, given.config.mixer.kv_head_of[HEAD], 5, 2, -1))
     data, places = packed(walk, [str(i) for i in ids], given.config.n_kv_heads, 0)
     assert len(places) == len(walk.stops) and len(data) < 4_000_000
     return walk

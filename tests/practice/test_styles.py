@@ -113,7 +113,7 @@ def test_each_style_is_walked(models, tmp_path, task, style):  # noqa: F811
     call = given.call(task, names)
     before = given.normed.clone(), given.recorded.q.clone(), given.x.clone()
     run = record_file(call.run, str(file), call.module, given.model, [1] * given.T, 1)
-    walk = Walk(run, Selection(HEAD, given.config.layer.kv_head_of[HEAD], 5, 2, -1))
+    walk = Walk(run, Selection(HEAD, given.config.mixer.kv_head_of[HEAD], 5, 2, -1))
     assert packed(walk, ["a"] * given.T, given.config.n_kv_heads, 0)[0] and len(walk.stops) > 1
     for was, now in zip(before, (given.normed, given.recorded.q, given.x), strict=True):
         assert was.equal(now)  # what the code changes in place is its own

@@ -216,7 +216,7 @@ def test_numbers_of_a_head_follow_from_the_softmax() -> None:
 def test_what_scores_are_divided_by_is_the_models_own_scale() -> None:
     view = View(Settings())
     assert value("sqrt_head_dim") == f"{math.sqrt(view.config.head_dim):.2f}"
-    gemma = SimpleNamespace(config=replace(view.config, attention_scale=0.125))
+    gemma = SimpleNamespace(mixer=replace(view.mixer, scale=0.125))
     assert PLACEHOLDERS["sqrt_head_dim"].value(gemma) == "8.00"
 
 

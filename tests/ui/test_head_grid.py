@@ -149,7 +149,7 @@ def test_the_first_layers_cells_are_those_of_the_whole_grid():
     weights = np.tile(attention((1, heads, n, n), allowed[:1]), (layers, 1, 1, 1))
     header = {"kv": list(range(heads))}
     _, whole = read(grid.pack(weights, allowed, header))
-    cells = [grid.layer_cells(weights[i : i + 1], allowed[i : i + 1], layers) for i in range(3)]
+    cells = [grid.layer_cells(weights[i], allowed[i], layers) for i in range(3)]
     assert whole.shape[2] < n
     _, first = read(grid.pack(weights, allowed, header, cells))
     assert first.shape == (3, *whole.shape[1:]) and (first == whole[:3]).all()

@@ -19,6 +19,7 @@ from attnviz.figures.head_captions import STAGES, map_caption, path_caption
 from attnviz.ui.components import events
 from attnviz.ui.components import head_view as view
 from attnviz.ui.components.declared import HERE
+from tests.traces import scored
 
 L, H, K, T = 2, 6, 3, 13
 STEPS, MASKED = 10_000, 10_001
@@ -32,14 +33,8 @@ def traced(allowed=None, n=T, seed=0):
     """Return a trace without a model: random scores, and their softmax over the allowed keys (n, n)."""
     allowed = np.tri(n, dtype=bool) if allowed is None else allowed
     scores = np.random.default_rng(seed).normal(scale=3, size=(L, H, n, n))
-    exp = np.where(allowed, np.exp(scores), 0.0)
-    return SimpleNamespace(
-        config=ModelConfig(n_layers=L, d_model=7 * H, n_heads=H, n_kv_heads=K, head_dim=7, position="none"),
-        scores=scores.astype(np.float32),
-        scores_of=lambda layer, head: scores[layer, head].astype(np.float32),
-        weights=(exp / exp.sum(-1, keepdims=True).clip(1e-30)).astype(np.float32),
-        allowed=np.broadcast_to(allowed, (L, n, n)),
-    )
+    config = ModelConfig(n_layers=L, d_model=7 * H, n_heads=H, n_kv_heads=K, head_dim=7, position="none")
+    return scored(config, scores, allowed)
 
 
 def labels(n=T):

@@ -37,7 +37,7 @@ def test_every_formula_of_a_score_is_the_score_that_the_model_computed(model, la
     app = opened(ROPE, model=model, text=TEXT, **{name: str(value) for name, value in link.items()})
     *_, apart, bound = formulas(app)
     (*_, shifted) = formulas(opened(ROPE, model=model, text=TEXT, tab="equal", **{n: str(v) for n, v in link.items()}))
-    expected = float(traced(model, TEXT).scores_of(layer, head)[query, key])
+    expected = float(traced(model, TEXT).layers[layer].scores_of(head)[query, key])
     assert results(shifted) == pytest.approx([expected, expected], abs=1e-4)
     distance, _, score = results(apart)
     assert (distance, score) == (query - key, pytest.approx(expected, abs=0.006))
@@ -53,7 +53,7 @@ def test_the_rotation_of_a_pair_is_that_of_the_model(model, pair):
     link = {"layer": layer, "head": head, "query": m, "key": n, "pair": pair}
     rotation = formulas(opened(ROPE, model=model, text=TEXT, **{name: str(value) for name, value in link.items()}))[0]
     traced_here = traced(model, TEXT)
-    q, k = traced_here.q[layer, head, m], traced_here.k[layer, traced_here.config.layer.kv_head_of[head], n]
+    q, k = traced_here.q[layer, head, m], traced_here.k[layer, traced_here.config.mixer.kv_head_of[head], n]
     before, first = traced_here.q_pre_rope[layer, head, m], 16 if model == "mla" else 0
     a, b = first + pair, first + pair + traced_here.config.rotary_dim // 2
     found = [float(n) for n in re.findall(r"^= (-?\d+\.\d+)$", rotation, re.MULTILINE)]
@@ -76,7 +76,7 @@ def test_the_arrows_are_sent_what_gives_the_score_at_each_shift(model):
     )
     q, k = (np.array(sent[name]) @ [1, 1j] for name in "qk")
     scores = ((q * turned[0] * (k * turned[1]).conj()).real.sum(-1) + sent["unrotated"]) / sent["root"] ** 0.5
-    expected = float(traced(model, TEXT).scores_of(1, 6)[20, 11])
+    expected = float(traced(model, TEXT).layers[1].scores_of(6)[20, 11])
     assert scores == pytest.approx([expected, expected], abs=1e-4) and sent["positions"] == [20, 11]
 
 

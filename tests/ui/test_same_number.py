@@ -76,7 +76,7 @@ def pairs(trace, most=12):
 def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
     layer, head = trace.config.n_layers - 1, min(3, trace.config.n_heads - 1)
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]
-    read_by = trace.config.layer.kv_head_of
+    read_by = trace.config.mixer.kv_head_of
     grid = cells(head_grid.pack(trace.weights, trace.allowed, {"kv": list(read_by)}))[layer, head]
     lines = cells(
         line_view.pack(weights[None], allowed[None], labels, ["one"], [read_by[head]], trace.config.n_kv_heads, {})
@@ -99,7 +99,7 @@ def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
         assert grid[query, key] == lines[query, key] == cells(message)[0, 0, query, key] == in_cell
         assert captions[1].title.endswith(f": {wanted}") and path.title.endswith(f": {wanted}")
         assert wanted in one.title and wanted in one.alt
-        score = trace.scores_of(layer, head)[query, key]
+        score = trace.layers[layer].scores_of(head)[query, key]
         assert f"score {printed(score)}, " in one.title and printed(path.table["score"][key]) == printed(score)
         assert printed(header["scores"][key]) == printed(score)
         if wanted == "masked":
@@ -124,5 +124,5 @@ def test_the_equations_evaluate_to_what_they_say(trace, labels):
         ).groups()
         score, largest, total = (float(n.replace("−", "-").replace(",", "")) for n in (score, largest, total))
         assert math.exp(score - largest) / total == pytest.approx(value(weight), abs=2.1e-4)
-        row = trace.scores_of(0, 0)[query][trace.allowed[0, query]]
+        row = trace.layers[0].scores_of(0)[query][trace.allowed[0, query]]
         assert f"{largest:.4f}" == f"{row.max() + 0.0:.4f}" or abs(largest - row.max()) < 5.1e-5

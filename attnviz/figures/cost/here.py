@@ -63,7 +63,7 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
 
 
 def _line(config: ModelConfig, timings: list[Timing]) -> dict:
-    style, medians = kind_style(config.attention), [t.median * 1000 for t in timings]
+    style, medians = kind_style(config.mixer.kind), [t.median * 1000 for t in timings]
     middle = [quantiles(t.seconds, n=4) for t in timings]
     return {
         "type": "scatter",

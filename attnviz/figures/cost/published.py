@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from attnviz.config import ATTENTION_KINDS, ModelConfig
+from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.cached import state_bytes
 from attnviz.cost.sums import mixers
@@ -30,7 +30,7 @@ from attnviz.figures.cost.labels import FAR, MARK, Spot, place, spread
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.markup import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, faded, kind_style
-from attnviz.mechanisms import Windowed
+from attnviz.mechanisms import MIXERS, Windowed
 from attnviz.phrases import count, listed
 
 CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
@@ -91,8 +91,8 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
     size = {m: count_parameters(m).total for m in models}
     cost = {m: kv_cache_bytes(m, 1) for m in models}
     figure = base_figure(TALL, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
-    for kind in ATTENTION_KINDS:
-        figure.add_trace(_kind([m for m in models if m.attention == kind], kind, size, cost, chosen))
+    for kind in MIXERS:
+        figure.add_trace(_kind([m for m in models if m.mixer.kind == kind], kind, size, cost, chosen))
     x, y = _log_range(size.values()), _log_range(cost.values())
     figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))
     figure.update_yaxes(
@@ -195,7 +195,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
     figure.add_bar(
         orientation="h", x=sizes, y=names,
         marker={
-            "color": [kind_style(m.attention)["colour"] for m in others],
+            "color": [kind_style(m.mixer.kind)["colour"] for m in others],
             "pattern": {"shape": "/" if is_beyond(model, n_tokens) else ""},
         },
         text=[f" {bytes_text(n)}" for n in sizes], textposition="outside", cliponaxis=False, hoverinfo="skip",
@@ -293,7 +293,7 @@ def _led_to(spot: Spot, colour: str) -> dict:
 
 def _line(model: ModelConfig) -> list[dict]:
     """Return one model's line, solid up to its context and dotted beyond it."""
-    style, made_for = kind_style(model.attention), min(model.max_context or CONTEXTS[-1], CONTEXTS[-1])
+    style, made_for = kind_style(model.mixer.kind), min(model.max_context or CONTEXTS[-1], CONTEXTS[-1])
     contexts = sorted({*CONTEXTS, made_for})
     parts = [n for n in contexts if n <= made_for], [n for n in contexts if n >= made_for]
     return [

@@ -26,7 +26,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 
 def why_not(config: ModelConfig) -> str:
-    shows = config.causal or config.sliding_window is not None
+    shows = config.causal or bool(config.windows)
     return "" if shows else "This model is not causal: a query of the padding attends to the text after it."
 
 

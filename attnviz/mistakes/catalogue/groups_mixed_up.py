@@ -42,9 +42,10 @@ MISTAKE = Mistake(
     changes=(
         Change(
             "modules/transformer.py",
-            right="c.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias,",
-            wrong="c.d_model, c.n_heads, c.n_heads // c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, "
+            right="model.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, "
             "out_bias=c.o_bias,",
+            wrong="model.d_model, c.n_heads, c.n_heads // c.n_kv_heads, head_dim=c.head_dim, "
+            "qkv_bias=c.qkv_bias, out_bias=c.o_bias,",
         ),
     ),
     question="The number in the configuration was meant as the number of KV heads. When does this version raise, with "

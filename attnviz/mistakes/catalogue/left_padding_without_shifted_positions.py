@@ -63,7 +63,7 @@ def _relative(model: Transformer, ids: list[int]) -> str:
     sentence = f"With {kind} they change by up to {format_number(moved)}"
     if is_rounding(moved, alone.logits):
         return f"{sentence}, which is rounding."
-    short, long = model.rope(T), model.rope(T + N_PADDING)
+    short, long = model.rope(0, T), model.rope(0, T + N_PADDING)
     if short and long and not torch.equal(short.frequencies, long.frequencies):
         return f"{sentence}: this model's frequencies depend on the number of tokens."
     return f"{sentence}."

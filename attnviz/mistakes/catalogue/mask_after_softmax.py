@@ -22,7 +22,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 
 def why_not(config: ModelConfig) -> str:
-    masked = config.causal or config.sliding_window is not None
+    masked = config.causal or bool(config.windows)
     return "" if masked else "Nothing is masked here: this model is not causal and has no sliding window."
 
 

@@ -15,7 +15,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     before, after = (_share_on_masked(each.weights[0], allowed) for each in (a, b))
     sentence = "A single token has no later token to attend to: both versions compute the same."
     if len(ids) > 1:
-        which = "on later tokens" if c.causal and c.window_of(0) is None else "on masked keys"
+        which = "on later tokens" if c.causal and c.layers[0].mixer.window is None else "on masked keys"
         sentence = f"{percent(after)} of the weight in layer 0 is {which}."
         if c.causal:
             sentence += " " + leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
@@ -30,7 +30,7 @@ def _share_on_masked(weights: Tensor, allowed: Tensor | None) -> float:
 
 
 def why_not(config: ModelConfig) -> str:
-    masked = config.causal or config.sliding_window is not None
+    masked = config.causal or bool(config.windows)
     return "" if masked else "This model is not causal and has no window: without padding it has no mask to forget."
 
 

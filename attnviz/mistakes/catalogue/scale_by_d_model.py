@@ -12,10 +12,10 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     before, after = (float(torch.special.entr(each.weights[0]).sum(-1).mean()) for each in (a, b))
-    c = model.config
+    c, scale = model.config, model.config.mixer.scale_text
     width = c.d_model if c.attention == "mla" else c.n_heads * c.head_dim
     sentence = (
-        f"Divided by √{width} instead of {c.scale_text}, the scores give weights whose mean row entropy in layer 0 "
+        f"Divided by √{width} instead of {scale}, the scores give weights whose mean row entropy in layer 0 "
         f"{changes(before, after)} nats; uniform weights have the highest."
     )
     if len(ids) == 1:
@@ -33,7 +33,7 @@ def why_not(config: ModelConfig) -> str:
         same = config.d_model == config.head_dim
         return "d_model is N + P, the width of a query, so both scales are the same." if same else ""
     if config.attention_scale is not None:
-        return f"This model gives a scale of its own, 1 / {config.scale_text}, so the default is not computed."
+        return f"This model gives a scale of its own, 1 / {config.mixer.scale_text}, so the default is not computed."
     return "With one head, H · D is head_dim: both scales are the same." if config.n_heads == 1 else ""
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnviz.analysis.layers import Each
 from attnviz.analysis.roles import score
 from attnviz.checkpoints import load_checkpoint, shipped_config
 from attnviz.equations import Equation, Value, total
@@ -61,7 +62,7 @@ def _trace(text: str, trained: bool = True) -> Trace:
 def heads_by_role(text: str) -> dict[str, list[tuple[int, int]]]:
     """Return, for each role, the heads that clearly have it on this text and no other role."""
     run = _trace(text)
-    weight = score(run.weights, run.allowed, run.tokens).weight
+    weight = score(Each(run.layers, "weights"), run.masks, run.tokens).weight
     named = [role for role in SEEN if role in weight]
     return {
         role: [
@@ -80,7 +81,7 @@ def _head(text: str, layer: int, head: int) -> tuple[str, dict[str, str]]:
 
 def _seen(role: str, weights: np.ndarray, run: Trace) -> str:
     """Describe what a map (T, T) shows of its role, with the share of the weight that is on the role's keys."""
-    found = score(weights[None, None], run.allowed[:1], run.tokens)
+    found = score([weights[None]], run.masks[:1], run.tokens)
     key = "first token" if role == SINK else role
     share, n = float(found.weight[key][0, 0]), int(found.n_queries[key][0])
     return SEEN[role].format(share=f"{share:.0%}", n=n) + ", on average"
@@ -105,7 +106,7 @@ def map_of_a_role(rng: random.Random) -> Question:
     run, found = _trace(text), heads_by_role(text)
     chosen = {role: rng.choice(found[role]) for role in found}
     chosen[SINK] = rng.choice(found["current token"])
-    maps = {role: run.weights[head] for role, head in chosen.items()}
+    maps = {role: _weights(run, *head) for role, head in chosen.items()}
     maps[SINK], added = _sink(run, *chosen[SINK])
     seen = {role: _seen(role, weights, run) for role, weights in maps.items()}
     roles = list(maps)
@@ -135,12 +136,12 @@ def _letters(right: str, explanation: dict[str, str]) -> ChoiceAnswer:
 def map_without_training(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, random_run, found = _trace(text), _trace(text, False), heads_by_role(text)
-    weight = score(random_run.weights, random_run.allowed, random_run.tokens).weight
+    weight = score(Each(random_run.layers, "weights"), random_run.masks, random_run.tokens).weight
     most = np.max([weight[role] for role in found], axis=0)  # (L, H)
     layer, head = rng.choice(np.argwhere(most < UNCLEAR).tolist())
-    plain = random_run.weights[layer, head]
+    plain = _weights(random_run, layer, head)
     maps: list[tuple[np.ndarray, str]] = [
-        (run.weights[head], f"is {CALLED[role]}: {_seen(role, run.weights[head], run)}")
+        (_weights(run, *head), f"is {CALLED[role]}: {_seen(role, _weights(run, *head), run)}")
         for role, head in ((role, rng.choice(found[role])) for role in found)
     ]
     maps.append((plain, ""))
@@ -201,7 +202,7 @@ def map_with_a_mistake(rng: random.Random) -> Question:
     rng.shuffle(several)
     mistaken, head = next((w, head) for head in several if _is_wrong(w := make(*_scores(run, *head))))
     correct = [each for each in several if each != head][:3]
-    maps = [causal_rows(run.weights[each]) for each in correct]
+    maps = [causal_rows(_weights(run, *each)) for each in correct]
     wrong = rng.randrange(4)
     maps.insert(wrong, _drawn_where(mistaken > 0, mistaken))
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
@@ -219,9 +220,13 @@ def map_with_a_mistake(rng: random.Random) -> Question:
     )
 
 
+def _weights(run: Trace, layer: int, head: int) -> np.ndarray:
+    return run.layers[layer].weights[head]
+
+
 def _scores(run: Trace, layer: int, head: int) -> tuple[Tensor, Tensor]:
     """Return the scores and the mask of one head, both (T, T)."""
-    return torch.tensor(run.scores_of(layer, head)), torch.tensor(run.allowed[layer])
+    return torch.tensor(run.layers[layer].scores_of(head)), torch.tensor(run.masks[layer])
 
 
 def _drawn_where(drawn: Tensor, weights: Tensor) -> tuple[tuple[float | None, ...], ...]:
@@ -241,8 +246,8 @@ def _is_wrong(weights: Tensor) -> bool:
 def weight_off_a_map(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, n = _trace(text), rng.choice((7, 8, 9))
-    layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
-    weights = run.weights[layer, head][:n, :n]
+    layer, head = rng.randrange(len(run.layers)), rng.randrange(run.config.n_heads)
+    weights = _weights(run, layer, head)[:n, :n]
     i = rng.randrange(2, n)
     j = rng.randrange(i + 1)
     right = float(weights[i, j])
@@ -270,9 +275,9 @@ def weight_off_a_map(rng: random.Random) -> Question:
 def missing_weight(rng: random.Random) -> Question:
     run = _trace(rng.choice(TEXTS))
     while True:  # until the rounded weights sum to 1 and the missing one is at least 0.05
-        layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
+        layer, head = rng.randrange(len(run.layers)), rng.randrange(run.config.n_heads)
         i = rng.randrange(3, 6)
-        row = [round(float(w), 2) for w in run.weights[layer, head, i, : i + 1]]
+        row = [round(float(w), 2) for w in _weights(run, layer, head)[i, : i + 1]]
         j = rng.randrange(i + 1)
         others = [w for k, w in enumerate(row) if k != j]
         found = round(1 - sum(others), 2)

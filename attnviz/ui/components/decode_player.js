@@ -209,7 +209,7 @@ function limits({ d, n }) {
 }
 
 function heldTitle(d, held) {
-  const window = d.windows.find(Boolean), attended = window ? Math.min(held, window + d.sinks) : held;
+  const l = d.windows.findIndex(Boolean), attended = l < 0 ? held : Math.min(held, d.windows[l] + d.sinks[l]);
   const where = d.windows.every(Boolean) ? "" : "in layers with a window, ";
   return `The caches hold ${held} token${held === 1 ? "" : "s"}${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
 }
@@ -296,10 +296,12 @@ const columnsOf = (view) => view.d.T + Math.min(view.frame, view.d.most) - 1; //
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b);
 
+const cachedPerToken = (parts) => sum(parts.map(([, numbers]) => numbers)); // numbers, in one layer
+
 // Pixels per cached number, the same for all tensors.
 function unitOf({ d, root }) {
-  const widths = d.parts.map(([, numbers]) => numbers), slide = Math.min(CACHES_SHARE * slideHeight(root), CACHES_HEIGHT) / d.layers - GAP;
-  return Math.min(BAND / Math.min(...widths), Math.min(40, Math.max(MIN_LAYER_HEIGHT, slide)) / sum(widths));
+  const widths = d.parts.flat().map(([, numbers]) => numbers), slide = Math.min(CACHES_SHARE * slideHeight(root), CACHES_HEIGHT) / d.parts.length - GAP;
+  return Math.min(BAND / Math.min(...widths), Math.min(40, Math.max(MIN_LAYER_HEIGHT, slide)) / Math.max(...d.parts.map(cachedPerToken)));
 }
 
 // One column per token; per layer, one band per cached tensor of a head, with heights to one scale.
@@ -308,18 +310,19 @@ function paintCaches(view) {
   const wide = caches.parentElement.clientWidth;
   if (!wide) return;
   const ratio = ratioOf(view), left = 24, column = Math.min(MAX_COLUMN_WIDTH, (wide - left) / all);
-  const unit = unitOf(view), layer = sum(d.parts.map(([, numbers]) => numbers)) * unit, high = d.layers * (layer + GAP);
+  const unit = unitOf(view), heights = d.parts.map((parts) => cachedPerToken(parts) * unit), high = sum(heights) + heights.length * GAP;
   const ink = scaledSheet(caches, wide, high, ratio);
   ink.font = `12px ${getComputedStyle(view.root).fontFamily}`;
   ink.textBaseline = "middle";
-  for (let l = 0, y = 0; l < d.layers; l++, y += layer + GAP) {
+  for (let l = 0, y = 0; l < heights.length; y += heights[l++] + GAP) {
+    const sinks = d.sinks[l];
     ink.globalAlpha = 1;
     ink.fillStyle = GREY;
-    ink.fillText(`L${l}`, 0, y + layer / 2);
-    const seen = d.windows[l] ? Math.max(d.sinks, held - d.windows[l]) : d.sinks; // first token within the window
+    ink.fillText(`L${l}`, 0, y + heights[l] / 2);
+    const seen = d.windows[l] ? Math.max(sinks, held - d.windows[l]) : sinks; // first token within the window
     let top = y;
-    for (const [name, numbers, head] of d.parts) {
-      const hue = head < 0 ? GREY : d.marks[d.kvHeadOf.indexOf(head)], alpha = name[0] === "K" || name === "latent" ? 0.6 : 0.38;
+    for (const [name, numbers, head] of d.parts[l]) {
+      const hue = head < 0 ? GREY : d.hues[head], alpha = name[0] === "K" || name === "latent" ? 0.6 : 0.38;
       const band = numbers * unit - (numbers * unit > 3 ? 0.5 : 0);
       const fill = (from, to, opacity, colour = hue) => {
         Object.assign(ink, { globalAlpha: opacity, fillStyle: colour });
@@ -327,8 +330,8 @@ function paintCaches(view) {
         for (let t = from; t < to; t++) ink.rect(left + t * column, top, Math.max(column - (column > 3 ? 1 : 0), 0.5), band);
         ink.fill();
       };
-      fill(0, Math.min(d.sinks, held), alpha);
-      fill(d.sinks, Math.min(seen, held), 0.25, GREY); // outside the newest query's window
+      fill(0, Math.min(sinks, held), alpha);
+      fill(sinks, Math.min(seen, held), 0.25, GREY); // outside the newest query's window
       fill(seen, held, alpha);
       if (n) fill(held - 1, held, 1); // the newest
       Object.assign(ink, { globalAlpha: 0.12, fillStyle: hue }); // tokens not yet read
@@ -339,7 +342,7 @@ function paintCaches(view) {
   Object.assign(ink, { globalAlpha: 1, fillStyle: getComputedStyle(view.root).color, strokeStyle: getComputedStyle(view.root).color });
   ink.fillRect(left + d.T * column - 1, 0, 1, high - GAP); // between prompt and generated tokens
   if (now) ink.strokeRect(left + (held - 1) * column - 0.5, 0.5, Math.max(column, 3), high - GAP - 1);
-  caches.ariaLabel = `Caches of ${d.layers} layers, each with ${held} tokens: ${d.T} of the prompt, ${now} generated`;
+  caches.ariaLabel = `Caches of ${d.parts.length} layers, each with ${held} tokens: ${d.T} of the prompt, ${now} generated`;
 }
 
 // ---- maps: one row per query, the newest at the bottom
@@ -354,7 +357,7 @@ function makeMaps(view) {
     const head = el("button", "head"), canvas = el("canvas", "");
     canvas.style.borderTop = `3px solid ${hue}`;
     head.type = "button";
-    const [reads, label] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
+    const [reads, label] = d.parts[d.layer][0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
     head.ariaLabel = `Head ${h}${label}: rows are queries, columns are keys`;
     head.onclick = () => { view.d.head = h; mark(view); view.send("head", [h, Date.now()]); };
     head.append(canvas, el("span", "", `H${h}${reads}`));

@@ -128,6 +128,7 @@ def pack(written: Written, config: ModelConfig, text: Text, vocabulary: Vocabula
     ids = [*text.ids, *(step.id for step in written.steps)]
     after = [vocabulary.after(ids[: n + i]) for i in range(len(steps))]
     names = [{i: words[i] for i in (s.id, *s.candidates)} for s, words in zip(steps, after, strict=True)]
+    read, hues = config.layers[place.layer].mixer.kv_head_of, theme.kv_palette(config.n_kv_heads)
     header = {
         **asdict(place),
         "prompt": list(text.labels),
@@ -146,14 +147,14 @@ def pack(written: Written, config: ModelConfig, text: Text, vocabulary: Vocabula
         ],
         "explained": marks([label for named in names for label in named.values()]),
         "legend": figures.cache_legend(config),
-        "layers": config.n_layers,
-        "windows": [config.window_of(layer) for layer in range(config.n_layers)],
-        "sinks": config.n_sinks,
-        "parts": figures.cache_parts(config),
+        "windows": [layer.mixer.window for layer in config.layers],
+        "sinks": [layer.mixer.n_sinks for layer in config.layers],
+        "parts": [figures.cache_parts(layer.mixer) for layer in config.layers],
         "before": written.rows.shape[1],
-        "kvHeadOf": list(config.layer.kv_head_of),
-        "marks": [theme.kv_colour(k, config.n_kv_heads) for k in config.layer.kv_head_of],
-        "ramps": ramps(config.layer.kv_head_of, config.n_kv_heads),
+        "kvHeadOf": list(read),
+        "hues": hues,
+        "marks": [hues[kv] for kv in read],
+        "ramps": ramps(read, config.n_kv_heads),
         "masked": list(theme.MASKED_RGBA),
         "scale": STEPS,
     }  # fmt: skip

@@ -204,6 +204,7 @@ function byRole({ d, show }) {
 
 function brackets(d, heads) {
   const line = el("div", "row"), runs = [];
+  if (d.kv[0].length) return line; // each layer has KV heads of its own
   for (const head of heads) {
     const kv = d.kv[head], run = runs.at(-1);
     if (run?.kv === kv) run.heads.push(head);
@@ -231,7 +232,7 @@ function makeHead(view, layer, head) {
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
   box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${readBy(d, layer, head)}` + (role ? ", " + role[2] : ""));
-  box.style.setProperty("--hue", d.marks[d.kv[head]]);
+  box.style.setProperty("--hue", d.marks[kvOf(d, layer, head)]);
   map.append(el("i", "mark"), ...(dotted ? [el("i", "dot")] : [])); // an element, which a saved picture has too
   cap.append(el("b", "", name), pin);
   if (role) {
@@ -243,7 +244,8 @@ function makeHead(view, layer, head) {
   return box;
 }
 
-const readBy = (d, layer, head) => d.reads?.[layer][head] ?? d.kvNames[d.kv[head]];
+const kvOf = (d, layer, head) => (d.kv[layer]?.length ? d.kv[layer] : d.kv)[head];
+const readBy = (d, layer, head) => d.reads?.[layer][head] ?? d.kvNames[kvOf(d, layer, head)];
 const same = (box, [layer, head]) => box.layer === layer && box.head === head;
 
 const write = (at, text) => at.textContent === text || (at.title = at.textContent = text); // unchanged text is not rewritten, to avoid a layout
@@ -264,7 +266,7 @@ function mark(view) {
 }
 
 function legend(view) {
-  const { d, dark, legend: line } = view, kv = d.kv[d.selected[1]], shown = JSON.stringify([dark, kv, d.ramps, d.masked, !!d.roles, !!d.positions]);
+  const { d, dark, legend: line } = view, kv = kvOf(d, ...d.selected), shown = JSON.stringify([dark, kv, d.ramps, d.masked, !!d.roles, !!d.positions]);
   if (view.legendShown === shown) return;
   view.legendShown = shown;
   const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
@@ -303,7 +305,7 @@ function paint(view) {
   for (const { map, layer, head } of heads) {
     const box = boxOf(map, zoom);
     if (box.bottom < seen.top || box.top > seen.bottom || box.right < seen.left || box.left > seen.right) continue;
-    const side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M, cells = d.cells.subarray(at, at + N * M), table = tables[d.kv[head]];
+    const side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M, cells = d.cells.subarray(at, at + N * M), table = tables[kvOf(d, layer, head)];
     const x = Math.round(pixels(box.left - seen.left)), y = Math.round(pixels(box.top - seen.top + map.clientTop * zoom));
     if (view.zoom > 1 && side > Math.max(N, M)) ink.drawImage(aPixelPerCell(view, cells, N, M, table), x, y, side, side);
     else ink.putImageData(scale(cells, N, M, side, side, table), x, y);
@@ -391,7 +393,7 @@ function choose(view, box) {
 // ---- the readout
 
 function showReadout(view) {
-  const { d, at, cell, read, grid } = view, kv = d.kv[at.head];
+  const { d, at, cell, read, grid } = view, kv = kvOf(d, at.layer, at.head);
   const role = d.roles?.[at.layer][at.head][2], does = role ? `: ${role}; here: ${d.here[at.layer][at.head]}` : "";
   const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${readBy(d, at.layer, at.head)}${does}. `];
   grid.classList.toggle("pointed", !!cell);

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from attnviz.analysis.layers import Arrays
 from attnviz.analysis.roles import SPECIFIC
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
@@ -32,10 +33,10 @@ _mount = declared("head_grid", HTML)
 
 
 def head_grid(
-    weights: np.ndarray,
-    allowed: np.ndarray,
+    weights: Arrays,
+    allowed: Arrays,
     labels: Sequence[str],
-    kv_head_of: Sequence[int],
+    kv_head_of: Sequence[int] | Sequence[Sequence[int]],
     *,
     key: str,
     selected: tuple[int, int],
@@ -57,9 +58,9 @@ def head_grid(
 
     Without on_select, a click dispatches a DOM event to `head_view`, so that only the head's part of the page reruns.
     title: title of a saved picture.
-    weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels; key_labels: S labels if the
-    keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: names of the KV heads, by
-    default "KV 0", "KV 1"; row_names: names of the L rows if they are not layers.
+    weights: (H, T, S) for each of L layers, allowed: (T, S); labels: T token labels; key_labels: S labels if the keys
+    are another text's. kv_head_of: the KV head that each query head reads, in all layers or in each; kv_names: names of
+    the KV heads, by default "KV 0", "KV 1"; row_names: names of the L rows if they are not layers.
     reads[layer][head]: what that head reads, if not the KV head of its column. roles[layer][head] = (role, score,
     text): the text is under the map; heads can be sorted and filtered by role; score is None without a clear role.
     measures: {name: (L, H) numbers to sort by, NaN for missing ones}.
@@ -75,7 +76,7 @@ def head_grid(
         "asks": on_select is not None,
         "labels": [list(labels), list(labels if key_labels is None else key_labels)],
         "kv": list(kv_head_of),
-        "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(max(kv_head_of) + 1)],
+        "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(int(np.max(kv_head_of)) + 1)],
         "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(n_rows)],
         "reads": reads,
         "selected": list(selected),
@@ -88,7 +89,7 @@ def head_grid(
         "positions": list(positions) if positions else None,
     }
 
-    most = n_rows - 1, weights.shape[1] - 1  # the session stores the callback: it must not hold the weights
+    most = n_rows - 1, np.shape(kv_head_of)[-1] - 1  # the session stores the callback: it must not hold the weights
 
     def chosen(sent: object) -> None:
         if on_select:  # a browser could send the event without being asked
@@ -103,23 +104,23 @@ def _numbers(values: np.ndarray) -> list[list[float | None]]:
 
 
 def layer_cells(weights: np.ndarray, allowed: np.ndarray, n_layers: int) -> np.ndarray:
-    """Return one layer's cells (1, H, N, M) from weights (1, H, T, S) and allowed (1, T, S), for a grid of n_layers."""
-    return cells_of(weights, allowed, min(MAX_CELLS, math.isqrt(MAX_TOTAL_CELLS // (n_layers * weights.shape[1]))))
+    """Return one layer's cells (1, H, N, M) from weights (H, T, S) and allowed (T, S), for a grid of n_layers."""
+    most = min(MAX_CELLS, math.isqrt(MAX_TOTAL_CELLS // (n_layers * len(weights))))
+    return cells_of(weights[None], allowed[None], most)
 
 
-def pack(weights: np.ndarray, allowed: np.ndarray, header: dict, cells: Sequence[np.ndarray] = ()) -> bytes:
+def pack(weights: Arrays, allowed: Arrays, header: dict, cells: Sequence[np.ndarray] = ()) -> bytes:
     """Return the payload for the browser: `header` with colours added, then the cells.
 
-    weights (L, H, T, S) in 0..1, allowed (L, T, S) bool.
+    weights: (H, T, S) in 0..1 for each of L layers, allowed: (T, S) bool.
     """
-    n_kv_heads = max(header["kv"]) + 1
+    n_kv_heads = int(np.max(header["kv"])) + 1
     added = {
-        "tokens": list(weights.shape[2:]),
+        "tokens": list(allowed[0].shape),
         "ramps": ramps(range(n_kv_heads), n_kv_heads),
-        "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
+        "marks": theme.kv_palette(n_kv_heads),
         "masked": list(theme.MASKED_RGBA),
     }
-    L = len(weights)
     if not cells:  # layer by layer, to limit memory
-        cells = [layer_cells(weights[i : i + 1], allowed[i : i + 1], L) for i in range(L)]
+        cells = [layer_cells(*layer, len(weights)) for layer in zip(weights, allowed, strict=True)]
     return message({**header, **added}, np.concatenate(cells))

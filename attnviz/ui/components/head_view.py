@@ -21,6 +21,7 @@ from attnviz.ui.components.packed_weights import cells_of, message, ramps
 
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
+    from attnviz.mechanisms import Mixer
     from attnviz.trace import Trace
 
 MAP_HTML = """
@@ -136,15 +137,15 @@ def head_path(
 
 def pack(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption, merged: Merged | None = None) -> bytes:
     """Return the payload for the browser, with cells of shape (1, 1, T, S)."""
-    maps: Trace | Merged = merged or trace
-    weights, allowed = maps.weights[cell.layer, cell.head], maps.allowed[cell.layer]  # (T, S) each
-    read, n_kv_heads = trace.config.layer.kv_head_of[cell.head], trace.config.n_kv_heads
+    maps = (merged or trace).layers[cell.layer]
+    weights, allowed = maps.weights_of(cell.head), maps.allowed  # (T, S) each
+    read = trace.layers[cell.layer].mixer.kv_head_of[cell.head]
     header = {
         **_shared(trace, labels, cell, caption),
         "head": [cell.layer, cell.head],
         "chosen": cell.chosen, "scale": cell.scale, "exclude": cell.exclude_first, "pinned": cell.pinned,
         "tops": [1.0, largest_but_first(weights)],
-        "ramps": ramps([read], n_kv_heads),
+        "ramps": ramps([read], trace.config.n_kv_heads),
         "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
         **(_by_character(merged, cell) if merged else {}),
     }  # fmt: skip
@@ -157,7 +158,7 @@ def _by_character(merged: Merged, cell: Cell) -> dict:
     The strongest key of a merged row need not be the character of the strongest token.
     """
     query, chosen = merged.at(cell.query), merged.at(cell.chosen)
-    strongest = int(merged.weights[cell.layer, cell.head][query].argmax())
+    strongest = int(merged.layers[cell.layer].weights_of(cell.head)[query].argmax())
     return {
         "labels": merged.labels, "positions": merged.positions, "tokens": merged.last,
         "query": query, "key": strongest if chosen < 0 else chosen, "chosen": chosen,
@@ -166,23 +167,24 @@ def _by_character(merged: Merged, cell: Cell) -> dict:
 
 def path_of(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption) -> dict:
     """Return the path's payload: the query's scores and weights, rounded as they are printed."""
-    layer, head, query = cell.layer, cell.head, cell.query
+    one, head, query = trace.layers[cell.layer], cell.head, cell.query
     return {
         **_shared(trace, labels, cell, caption),
         "texts": {"from": caption.title, "steps": caption.note, "sum": _with_legend(caption)},
         "stages": STAGES,
-        "scores": rounded(trace.scores_of(layer, head)[query]).tolist(),
-        "weights": rounded(trace.weights[layer, head, query]).tolist(),
-        "allowed": trace.allowed[layer, query].tolist(),
+        "scores": rounded(one.scores_of(head)[query]).tolist(),
+        "weights": rounded(one.weights[head, query]).tolist(),
+        "allowed": one.allowed[query].tolist(),
     }  # fmt: skip
 
 
 def _shared(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption) -> dict:
     """Return the header fields shared by the map and the path."""
-    mark = theme.kv_colour(trace.config.layer.kv_head_of[cell.head], trace.config.n_kv_heads)
+    mixer = trace.layers[cell.layer].mixer
+    mark = theme.kv_colour(mixer.kv_head_of[cell.head], trace.config.n_kv_heads)
     return {
         "labels": list(labels), "query": cell.query, "key": cell.key, "alt": caption.alt,
-        "mark": mark, "legend": [[mark, _hue_name(trace, cell.head)]], "masked": list(theme.MASKED_RGBA),
+        "mark": mark, "legend": [[mark, _hue_name(mixer, cell.head)]], "masked": list(theme.MASKED_RGBA),
     }  # fmt: skip
 
 
@@ -190,7 +192,6 @@ def _with_legend(caption: Caption) -> str:
     return f"{caption.line}. {caption.legend}" if caption.legend else caption.line
 
 
-def _hue_name(trace: Trace, head: int) -> str:
+def _hue_name(mixer: Mixer, head: int) -> str:
     """Return the meaning of the head's hue: the KV head it reads, or the keys that MLA expands for it."""
-    mixer, kv_head = trace.config.mixer, trace.config.layer.kv_head_of[head]
-    return f"H{head} reads {mixer.keys_read(kv_head).replace('KV head', 'KV')}"
+    return f"H{head} reads {mixer.keys_read(mixer.kv_head_of[head]).replace('KV head', 'KV')}"

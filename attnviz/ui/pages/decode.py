@@ -259,7 +259,7 @@ def _is_stale(view: View) -> bool:
 
 
 def _with(view: View) -> None:
-    if view.config.sliding_window is not None:
+    if view.config.windows:
         st.info("With a sliding window the cache does not need all tokens. Set the window to 0 to compare the two.")
         return
     _one_token(view)
@@ -301,7 +301,7 @@ def _bounded(view: View) -> None:
         state.control(
             st.slider, "Attention-sink tokens", "kept_first", width=220,
         )  # fmt: skip
-    if view.config.sliding_window is not None:
+    if view.config.windows:
         st.info("This model runs with a sliding window. Set the window to 0 to see the effect of a bounded cache.")
         return
     with suppress(queue.Interrupted):  # by a change, whose run draws the tab
@@ -368,7 +368,7 @@ def _speculate(view: View) -> None:
 
 
 def _roofline(view: View) -> None:
-    if view.config.sliding_window is not None:
+    if view.config.windows:
         st.info("This formula does not count the bytes read with a sliding window. Set the window to 0.")
         return
     _one_token(view)

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
+from attnviz.analysis.layers import Each
 from attnviz.compute import heads as compute_heads
 from attnviz.compute import look_here
 from attnviz.compute.view import View
@@ -23,7 +24,7 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Cell, head_path, head_view
 from attnviz.ui.components.text_view import text_view
-from attnviz.ui.headline import headline, mla_grid_options, run_title, soft_capped, split_text
+from attnviz.ui.headline import grid_options, headline, run_title, soft_capped, split_text
 from attnviz.ui.layer_progress import LayerProgress
 from attnviz.ui.pages import heads_studies, heads_tabs
 
@@ -112,11 +113,11 @@ def grid(view: View) -> None:
     if not compute_heads.draws_layerwise(view):
         _draw_grid(view)
         return
-    key, maps, n = _grid_key(view), view.merged or view.trace, view.config.n_layers
+    key, layers, n = _grid_key(view), (view.merged or view.trace).layers, view.config.n_layers
     stopped = st.session_state.get(STOPPED) == key
     place, drawn = st.empty(), st.empty()
     cells = [
-        layer_cells(maps.weights[i][None], maps.allowed[i][None], n)
+        layer_cells(layers[i].weights, layers[i].allowed, n)
         for i in range(len(compute_heads.on_text(view, stopped=True).labels))
     ]
     progress = LayerProgress(n, place, drawn, partial(_draw_so_far, view), partial(_set_stopped, key), cells)
@@ -133,7 +134,7 @@ def _merging(view: View, progress: LayerProgress) -> compute_heads.LayerCallback
     """Return the callback, which gets merged maps if these are drawn."""
     if not (merged := view.merged):
         return progress
-    return lambda layer, weights, allowed: progress(layer, *merged.merge(weights, allowed))
+    return lambda layer, _: progress(layer, merged.layers[layer])
 
 
 def _draw_so_far(view: View, cells: Sequence[np.ndarray]) -> None:
@@ -144,16 +145,15 @@ def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-gr
     """Draw the grid of all layers, or of the layers in `cells`. key: unique within one run."""
     found, n = compute_heads.on_text(view, stopped=bool(cells)), len(cells) or view.config.n_layers
     whole, merged = n == view.config.n_layers, view.merged
-    maps = merged or view.trace
+    layers = (merged or view.trace).layers
     head_grid(
-        maps.weights,
-        maps.allowed,
+        Each(layers, "weights"),
+        Each(layers, "allowed"),
         merged.labels if merged else view.labels,
-        view.config.layer.kv_head_of,
         key=key,
         selected=view.layer_and_head,
         title=run_title(view) if whole else f"The first {count(n, 'layer')}. {run_title(view)}",
-        **mla_grid_options(view.config, n),
+        **grid_options([layer.mixer for layer in view.config.layers[:n]]),
         pinned=[pin for pin in view.pinned if pin[0] < n],
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)[:n]],
         here=found.labels[:n],
@@ -178,12 +178,12 @@ def _set_stopped(key: Hashable) -> None:
 def read(view: View) -> None:
     """The text shaded by the selected query's weights, and the next tokens predicted after it."""
     view = replace(view, padded=True)
-    (layer, head), config = view.layer_and_head, view.config
+    (layer, head), one = view.layer_and_head, view.traced
     text_view(
-        view.trace.weights[layer, head], view.trace.allowed[layer], view.labels, view.spans,
+        one.weights[head], one.allowed, view.labels, view.spans,
         compute_heads.next_tokens_of(view), query=view.query, name=f"L{layer} H{head}", key="text-view",
         on_query=lambda query: _take_cell(query, -1),
-        colour=kv_colour(config.layer.kv_head_of[head], config.n_kv_heads),
+        colour=kv_colour(one.mixer.kv_head_of[head], view.config.n_kv_heads),
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def path(view: View) -> None:
     view = replace(view, padded=True)
     cell = _cell(view)
     st.markdown(_role(view, cell), help=DEFINITION)
-    if view.config.attention_softcap is not None:
+    if view.mixer.softcap is not None:
         st.info(f"{soft_capped(view)} The steps from score to weight are not drawn for this model.")
         return
     caption = path_caption(view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key)
@@ -245,8 +245,8 @@ def _take_cell(query: int, key: int) -> None:
 
 def _take_characters(view: View, query: int, key: int) -> None:
     """Select a character's last token, and of another the token with the largest weight; -1 for the strongest key."""
-    last, (layer, head) = view.spans[query].stop - 1, view.layer_and_head
-    row = view.trace.weights[layer, head, last]
+    last, head = view.spans[query].stop - 1, view.layer_and_head[1]
+    row = view.traced.weights[head, last]
     _take_cell(last, view.spans[key].start + int(row[slice(*view.spans[key][:2])].argmax()) if key >= 0 else -1)
 
 

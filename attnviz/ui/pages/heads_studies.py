@@ -27,6 +27,7 @@ from attnviz.session.shared import OWN_THETA
 from attnviz.ui import charts, instead, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
+from attnviz.ui.headline import grid_options
 from attnviz.ui.measuring import MeasurementProgress
 from attnviz.ui.pages.heads_tabs import SELECTED, kv_names, second_text, select
 from attnviz.ui.problems import show_problem
@@ -56,7 +57,7 @@ def does(view: View) -> None:
         compute_heads.roles_of(view.settings)[layer][head],
     )
     here, column = compute_heads.text_scores_of(view, layer, head)
-    colour = kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
+    colour = kv_colour(view.mixer.kv_head_of[head], view.config.n_kv_heads)
     left, right = st.columns(2, gap="large")
     probes = compute_heads.probes_of(view.settings)
     with left:
@@ -89,7 +90,7 @@ def masks(view: View) -> None:
     )
     selected = [mask.selected(view.settings) for mask in offered]
     head_grid(
-        found.weights, found.allowed, view.labels[: found.weights.shape[-1]], view.config.layer.kv_head_of,
+        found.weights, found.allowed, view.labels[: found.weights.shape[-1]], view.mixer.kv_head_of,
         key="masks", selected=(selected.index(True) if any(selected) else 0, head), on_select=_take_mask,
         kv_names=kv_names(view.config), row_names=[mask.name for mask in offered],
     )  # fmt: skip
@@ -129,8 +130,8 @@ def family(view: View) -> None:
         config, traced = models.config_of(member), models.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
         st.markdown(f"**{attention_name(config)}**: {_sharing(config, head)}")
         head_grid(
-            traced.weights[layer : layer + 1], traced.allowed[layer : layer + 1], view.labels[: len(ids)],
-            config.layer.kv_head_of, key=f"family-{attention_name(config).lower()}", selected=(0, head),
+            [traced.layers[layer].weights], [traced.masks[layer]], view.labels[: len(ids)],
+            config.mixer.kv_head_of, key=f"family-{attention_name(config).lower()}", selected=(0, head),
             on_select=lambda _, chosen: select(layer, chosen), kv_names=kv_names(config), row_names=[f"Layer {layer}"],
         )  # fmt: skip
 
@@ -143,7 +144,7 @@ def _sharing(config: ModelConfig, head: int) -> str:
     """Return a phrase on the KV head that `head` reads, and the heads it shares it with."""
     if own := config.mixer.own_keys():
         return own
-    read = config.layer.kv_head_of
+    read = config.mixer.kv_head_of
     others = [h for h in range(config.n_heads) if read[h] == read[head] and h != head]
     readers = f"with {'head' if len(others) == 1 else 'heads'} {listed(others)}" if others else "alone"
     return f"{count(config.n_kv_heads, 'KV head')}; head {head} reads KV head {read[head]} {readers}"
@@ -240,7 +241,7 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
 
 def crossed(view: View) -> None:
     """Cross-attention: the text's queries on a second text's keys, in all layers and heads."""
-    if why := view.config.mixer.cannot("cross-attention"):
+    if why := next(filter(None, (layer.mixer.cannot("cross-attention") for layer in view.config.layers)), ""):
         st.info(why)
         return
     second_text("Second text, whose tokens become keys and values")
@@ -252,13 +253,13 @@ def crossed(view: View) -> None:
         st.error(f"In the second text {escaped(problem)}; leave it out.")
         return
     (layer, head), ids = view.layer_and_head, view.ids[: view.first(compute_heads.MAX_COMPARED)]
-    weights = compute_heads.crossed_of(view.settings, ids, context)  # (L, H, T, S)
-    labels = view.labels[: len(ids)]
-    allowed = np.ones(weights[:, 0].shape, bool)  # (L, T, S)
-    query, key = np.unravel_index(int(weights[layer, head].argmax()), weights.shape[2:])
+    weights = compute_heads.crossed_of(view.settings, ids, context)
+    one, labels = weights[layer][head], view.labels[: len(ids)]  # (T, S)
+    allowed = np.ones(one.shape, bool)
+    query, key = np.unravel_index(int(one.argmax()), one.shape)
     st.markdown(
         f"## Layer {layer}, head {head}: {quoted(labels[query])} reads {quoted(key_labels[key])} of the second text "
-        f"with weight {printed(weights[layer, head, query, key])}"
+        f"with weight {printed(one[query, key])}"
     )
     st.caption(
         f"{count(len(ids), 'query token')} of the text, {count(len(context), 'key token')} of the second text (at most "
@@ -267,12 +268,12 @@ def crossed(view: View) -> None:
         "second's, without a mask and without RoPE, since positions in two texts have no distance. "
         f"{_training_note(view)}"
     )
-    read = view.config.layer.kv_head_of
     head_grid(
-        weights, allowed, labels, read, key="crossed", selected=(layer, head), on_select=select, key_labels=key_labels
-    )
+        weights, [allowed] * len(weights), labels, key="crossed", selected=(layer, head), on_select=select,
+        key_labels=key_labels, **grid_options([layer.mixer for layer in view.config.layers]),
+    )  # fmt: skip
     line_view(
-        weights[[layer], [head]], allowed[[layer]], labels, [f"L{layer} H{head}"], [read[head]],
+        one[None], allowed[None], labels, [f"L{layer} H{head}"], [view.mixer.kv_head_of[head]],
         view.config.n_kv_heads, key="crossed-lines", key_labels=key_labels,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from attnviz.compute import heads as compute_heads
@@ -35,7 +36,7 @@ def kv_names(config: ModelConfig) -> list[str] | None:
 
 def number(view: View) -> None:
     """The weight of the selected query and key, from two vectors to one number."""
-    if view.config.attention_softcap is not None:
+    if view.mixer.softcap is not None:
         st.info(f"{soft_capped(view)} These steps are not drawn for it.")
         return
     drawing = head_detail.weight_by_steps(view.trace, view.labels, *view.layer_and_head, view.query, view.key)
@@ -44,7 +45,7 @@ def number(view: View) -> None:
 
 def stages(view: View) -> None:
     """The selected head's maps of scores, masked scores and weights."""
-    if view.config.attention_softcap is not None:
+    if view.mixer.softcap is not None:
         st.caption(f"{soft_capped(view)} The scores are drawn after this cap.")
     ground, stacked = st.context.theme.type, narrow_screen() and not view.settings.present
     drawing = heads.stage_maps(view.trace, view.labels, *view.layer_and_head, ground=ground, stacked=stacked)
@@ -54,11 +55,11 @@ def stages(view: View) -> None:
 def lines(view: View) -> None:
     """The selected head and the pinned ones as lines between two columns of tokens."""
     shown = selected_and_pinned(view)
-    layers, members = (list(axis) for axis in zip(*shown, strict=True))
-    read = view.config.layer.kv_head_of
+    ones = [(view.trace.layers[layer], head) for layer, head in shown]
     line_view(
-        view.trace.weights[layers, members], view.trace.allowed[layers], view.labels,
-        [f"L{layer} H{head}" for layer, head in shown], [read[head] for head in members], view.config.n_kv_heads,
+        np.stack([one.weights[head] for one, head in ones]), np.stack([one.allowed for one, _ in ones]), view.labels,
+        [f"L{layer} H{head}" for layer, head in shown], [one.mixer.kv_head_of[head] for one, head in ones],
+        view.config.n_kv_heads,
         key="lines",
         title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
         note="Queries on the left, keys on the right. The slider hides each query's smallest weights. Pinned heads "
@@ -74,7 +75,7 @@ def writes(view: View) -> None:
         st.info("This model normalises the attention output, so what one head adds to the residual stream depends on "
                 "all heads. It is not drawn for a single head.")  # fmt: skip
         return
-    found, allowed, read = compute_heads.writes_of(view), view.trace.allowed[layer], config.layer.kv_head_of[head]
+    found, allowed, read = compute_heads.writes_of(view), view.trace.masks[layer], view.mixer.kv_head_of[head]
     name, scale = f"L{layer} H{head}", kv_scale(read, config.n_kv_heads, ground=st.context.theme.type)
     left, right = st.columns(2, gap="large")
     with left:
@@ -104,18 +105,18 @@ def difference(view: View) -> None:
 
 
 def _difference_of_heads(view: View) -> None:
-    heads_by_name, (layer, head), trace = view.heads, view.layer_and_head, view.trace
-    neighbour = f"{layer}.{(head + 1) % view.config.n_heads}"
+    heads_by_name, (layer, head) = view.heads, view.layer_and_head
+    neighbour = f"{layer}.{(head + 1) % view.mixer.n_heads}"
     other = view.settings.other_head if view.settings.other_head in heads_by_name else neighbour
     state.control(
         st.selectbox, "With head", "other_head", options=list(heads_by_name), shown=other, format_func=head_name
     )  # fmt: skip
     other_layer, other_head = heads_by_name[other]
-    allowed = trace.allowed[layer] | trace.allowed[other_layer]
+    here, there = view.traced, view.trace.layers[other_layer]
     names = f"L{layer} H{head}", f"L{other_layer} H{other_head}"
     note = f"The weights of {names[0]} minus those of {names[1]}, on this text."
     drawing = head_values.difference_map(
-        trace.weights[layer, head], trace.weights[other_layer, other_head], allowed, view.labels, names, note
+        here.weights[head], there.weights[other_head], here.allowed | there.allowed, view.labels, names, note
     )
     charts.show(drawing, "difference")
 
@@ -150,7 +151,7 @@ def average(view: View) -> None:
     )  # fmt: skip
     of = f"all {count(len(view.heads), 'head')}"
     if view.settings.average == "layer":
-        of = f"{count(view.config.n_heads, 'head')} of layer {view.layer_and_head[0]}"
+        of = f"{count(view.mixer.n_heads, 'head')} of layer {view.layer_and_head[0]}"
     charts.show(head_values.average_map(*compute_heads.average_of(view), view.labels, of, view.query), "average")
 
 

@@ -289,7 +289,7 @@ def _run(view: View, symptom: Symptom) -> None:
 def _maps(view: View, symptom: Symptom) -> None:
     labels = compute_mistakes.labels_of(view, symptom)
     c, head = view.config, symptom.head
-    hue = None if head is None else (c.layer.kv_head_of[head], c.n_kv_heads)
+    hue = None if head is None else (view.mixer.kv_head_of[head], c.n_kv_heads)
     ground = st.context.theme.type
     drawings = {
         "mistake-right": figures.version_map(symptom, labels, hue, figures.RIGHT, ground=ground),

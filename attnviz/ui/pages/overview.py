@@ -5,19 +5,19 @@ The maps of the default text ship with the app, so they are shown before torch i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
+from attnviz.analysis.layers import Arrays, Each
 from attnviz.compute.view import View, always, drawable
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.headline import headline, mla_grid_options, run_title
+from attnviz.ui.headline import grid_options, headline, run_title
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
@@ -53,22 +53,21 @@ def has_maps(view: View) -> bool:
 @state.part("maps", has_maps)
 def maps(view: View) -> None:
     """All layers and heads on the text, in the hues of the KV heads."""
-    reads: dict[str, Any] = {}
-    kv_head_of: Sequence[int]
+    weights: Arrays
+    allowed: Arrays
     if view.maps_ship:
         weights, allowed, labels, kv_head_of = _shipped()
+        options: dict[str, Any] = {"kv_head_of": kv_head_of}
         readers, read = len(kv_head_of), max(kv_head_of) + 1
         title = f"Grouped-query attention (GQA): {readers} query heads read {read} KV heads, {len(labels)} tokens"
         sentence = f"{title}."
     else:
-        weights, allowed, labels = view.trace.weights, view.trace.allowed, view.labels
-        kv_head_of, title, sentence = view.config.layer.kv_head_of, run_title(view), headline(view)
-        reads = mla_grid_options(view.config, view.config.n_layers)
+        weights, allowed, labels = Each(view.trace.layers, "weights"), view.trace.masks, view.labels
+        title, sentence = run_title(view), headline(view)
+        options = grid_options([layer.mixer for layer in view.config.layers])
     st.caption(f"{HOW_TO_READ} {sentence}")
     head_grid(
-        weights, allowed, labels, kv_head_of,
-        key="front-grid", selected=_selected(view), on_select=_open, title=title,
-        **reads,
+        weights, allowed, labels, key="front-grid", selected=_selected(view), on_select=_open, title=title, **options
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from attnviz.ui import charts, instead, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
-from attnviz.ui.headline import headline, mla_grid_options, soft_capped
+from attnviz.ui.headline import grid_options, headline, soft_capped
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained on the same books."
 TOO_LARGE = "This model is too large to run in the wrong order here."
@@ -42,7 +42,7 @@ def show() -> None:
 
 def comparable(view: View) -> bool:
     """Check whether the page can be drawn, including the MHA model it compares with."""
-    return drawable(view) and not models.problem_of(compute_groups.base_of(view.settings))
+    return drawable(view) and not (view.config.mixed_layers or models.problem_of(compute_groups.base_of(view.settings)))
 
 
 @state.part("kv-heads")
@@ -53,6 +53,11 @@ def control(view: View) -> None:
             f"{escaped(str(problem))} This page needs it for comparison. Choose “My own settings” in the sidebar.",
             icon=":material/error:",
         )
+        return
+    if view.config.mixed_layers:
+        st.markdown(headline(view))
+        st.info("This page compares one attention for all layers, and this model's layers differ in theirs. The Heads "
+                "page shows the maps of each.")  # fmt: skip
         return
     st.markdown(f"{headline(view)} {view.config.mixer.why_cached()}")
     variants = compute_groups.variants(view.settings)
@@ -109,7 +114,7 @@ def _take_head(head: int) -> None:
 
 def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
     c = view.config
-    wrong = sum(kv != right for kv, right in zip(read, c.layer.kv_head_of, strict=True))
+    wrong = sum(kv != right for kv, right in zip(read, c.mixer.kv_head_of, strict=True))
     if not wrong:
         return f"With {count(c.n_kv_heads, 'KV head')} both orders are the same: the mistake changes nothing."
     if not compute_groups.can_convert(view.settings):
@@ -169,7 +174,7 @@ def scale(view: View) -> None:
 def maps(view: View) -> None:
     """Maps of one layer, each in the hue of the KV head that its head reads."""
     layer, head = view.layer_and_head
-    st.markdown(f"## Layer {layer}: {view.config.mixer.maps_finding()}")
+    st.markdown(f"## Layer {layer}: {view.mixer.maps_finding()}")
     st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. Weights: {view.origin}.")
     if view.config.n_layers > 1:
         state.control(
@@ -182,15 +187,14 @@ def maps(view: View) -> None:
             reruns=(),
         )
     head_grid(
-        view.trace.weights[layer : layer + 1],
-        view.trace.allowed[layer : layer + 1],
+        [view.traced.weights],
+        [view.traced.allowed],
         view.labels,
-        view.config.layer.kv_head_of,
         key="layer-maps",
         selected=(0, head),
         on_select=lambda _, chosen: _take_head(chosen),
         row_names=[f"Layer {layer}"],
-        **mla_grid_options(view.config),
+        **grid_options([view.mixer]),
     )
 
 

@@ -43,10 +43,15 @@ def top(view: View) -> None:
     """One sentence on the page with this text's numbers, and notices on the model."""
     if not compute_rope.rotates(view):
         st.markdown(headline(view))
-        st.info("This model has no RoPE: it adds a learned position embedding to the token embedding. Choose another "
-                "model in the sidebar.", icon=":material/rotate_right:")  # fmt: skip
+        why = f"Layer {view.layer_and_head[0]} rotates no queries and keys. Choose another layer or another model."
+        if view.config.position == "learned":
+            why = (
+                "This model has no RoPE: it adds a learned position embedding to the token embedding. Choose another "
+                "model in the sidebar."
+            )
+        st.info(why, icon=":material/rotate_right:")
         return
-    rotated, dims = 2 * len(compute_rope.frequencies(view)), view.trace.q.shape[-1]  # per query
+    rotated, dims = 2 * len(compute_rope.frequencies(view)), view.mixer.head_dim  # per query
     of_all = f", {rotated} of {dims} dimensions," if rotated < dims else ""
     st.markdown(
         f"{headline(view)} By itself, a score q·k does not depend on where its tokens are. RoPE (rotary position "
@@ -57,7 +62,7 @@ def top(view: View) -> None:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
     if kind := compute_rope.scaled_by(view):
         st.info(f"This model runs with scaled RoPE ({kind}). This page draws the rotations without the scaling.")
-    if view.config.score_root != view.config.head_dim or view.config.attention_softcap:
+    if view.mixer.score_root != view.mixer.head_dim or view.mixer.softcap:
         st.caption("The equations on this page divide q·k by √D; this model's own scores have another scale or a cap.")
     if view.config.rope_theta_windowed not in (None, view.config.rope_theta):
         st.caption("Layers with a sliding window have a base of their own; this page uses that of the selected layer.")
@@ -72,17 +77,17 @@ def rotation(view: View) -> None:
         "depends only on their difference, so it does not change."
     )
     selection(view)
-    config, values = compute_rope.rotated(view), compute_rope.frequencies(view)
+    rotation, values = compute_rope.rotated(view), compute_rope.frequencies(view)
     rotated = compute_rope.rotated_pair(view, compute_rope.pair_of(view))
-    n_pairs, first = len(values), view.config.mixer.rotary_start
-    dimensions = analysis.dimensions(rotated.pair, n_pairs, config.rope_layout, first)
-    caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, config.rope_theta)
+    n_pairs, first = len(values), view.mixer.rotary_start
+    dimensions = analysis.dimensions(rotated.pair, n_pairs, rotation.layout, first)
+    caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, rotation.rope_theta)
     st.markdown(f"## {caption.title}")
     left, right = st.columns(2, gap="large")
     with left:  # on a phone above the equations: the arrows and Play are what to look at first
         unrotated = compute_rope.unrotated_part(view)
         data = rope_pair.pack(
-            values, *compute_rope.selected_pairs(view), unrotated, config.head_dim, rotated.pair, dimensions,
+            values, *compute_rope.selected_pairs(view), unrotated, rotation.head_dim, rotated.pair, dimensions,
             (rotated.m, rotated.n), view.labels, _head(view).colour, _reads(view),
         )  # fmt: skip
         rope_pair.rope_pair(data, key="rope-pair")
@@ -110,7 +115,7 @@ def selection(view: View) -> None:
             st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=90, reruns=SELECTED
         )
         state.control(
-            st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=90, reruns=SELECTED
+            st.selectbox, "Head", "head", shown=head, options=range(view.mixer.n_heads), width=90, reruns=SELECTED
         )
         state.control(
             st.selectbox, "Pair", "pair", shown=pair, options=range(len(degrees)), width=190,
@@ -146,13 +151,13 @@ def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.header("Fast pairs and slow pairs", divider="gray")
     st.markdown("Move the base and watch the slow pairs. A larger base slows every pair but the first.")
-    config, values, n = compute_rope.rotated(view), compute_rope.frequencies(view), len(view.labels)
-    _choose_theta(config.rope_theta, compute_rope.own_theta(view))
+    theta, values, n = compute_rope.rotated(view).rope_theta, compute_rope.frequencies(view), len(view.labels)
+    _choose_theta(theta, compute_rope.own_theta(view))
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.wavelengths(values, n, config.max_context, config.rope_theta), "wavelengths")
+        charts.show(figures.wavelengths(values, n, view.config.max_context, theta), "wavelengths")
     with right:
-        charts.show(figures.rotation_maps(values, n, view.query, config.rope_theta), "rotations")
+        charts.show(figures.rotation_maps(values, n, view.query, theta), "rotations")
 
 
 def _choose_theta(theta: float, own: float) -> None:
@@ -181,9 +186,9 @@ def _distance(view: View) -> None:
     st.markdown(
         "The marked point is the distance in this text; the line shows the same two vectors at other distances."
     )
-    config, head, m, n = compute_rope.rotated(view), _head(view), view.query, view.key
+    rotation, head, m, n = compute_rope.rotated(view), _head(view), view.query, view.key
     parts, scores, bound = compute_rope.moved_apart(view)
-    head_dim, unrotated = config.head_dim, config.head_dim - config.rotary_dim
+    head_dim, unrotated = rotation.head_dim, rotation.head_dim - rotation.rotary_dim
     left, right = st.columns(2, gap="large")
     with left:
         labels = view.labels[m], view.labels[n]
@@ -199,14 +204,14 @@ def _rounding(view: View) -> None:
         "Compare the lines: in exact arithmetic no shift would change the score, so every change is rounding error."
     )
     shifted = compute_rope.shifted_scores(view)
-    charts.show(rope_scores.shifts(shifted, view.query, view.key, view.config.head_dim), "shifts")
+    charts.show(rope_scores.shifts(shifted, view.query, view.key, view.mixer.head_dim), "shifts")
 
 
 def _values(view: View) -> None:
     """Reason why queries and keys are rotated, and values are not."""
     st.markdown("Compare the lines: with v rotated too, the output depends on the absolute positions of its tokens.")
     moved = compute_rope.shifted_outputs(view)
-    charts.show(rope_scores.values(moved, view.query, view.config.head_dim, _head(view)), "values")
+    charts.show(rope_scores.values(moved, view.query, view.mixer.head_dim, _head(view)), "values")
 
 
 def _layouts(view: View) -> None:
@@ -216,7 +221,7 @@ def _layouts(view: View) -> None:
     )
     head, compared, n_pairs = _head(view), compute_rope.compared_layouts(view), len(compute_rope.frequencies(view))
     st.markdown(rope_layouts.layout_finding(compared))
-    charts.show(rope_layouts.layout_pairs(compared.order, n_pairs, view.config.mixer.rotary_start), "layout-pairs")
+    charts.show(rope_layouts.layout_pairs(compared.order, n_pairs, view.mixer.rotary_start), "layout-pairs")
     own = view.config.rope_layout
     as_run, other = LAYOUTS[own], LAYOUTS[rope_equalities.OTHER_LAYOUT[own]]
     variants = {
@@ -236,14 +241,14 @@ def _without(view: View) -> None:
     variants = {"With RoPE": "on", "Without RoPE": "off"}
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
     notes = {"With RoPE": "Each pair rotated.", "Without RoPE": "The same weights and text, nothing rotated."}
-    if not view.config.mixer.cannot("partial rotation"):
+    if not (view.mixer.cannot("partial rotation") or view.config.mixed_layers):
         fraction = state.control(
             st.slider, "Share of rotated dimensions", "fraction", step=0.05, format="percent",
             help="rotary_fraction: 25% in GPT-NeoX, 64 of 256 dimensions in GPT-J, 40% in Phi-2. The other "
             "dimensions do not depend on the position.",
         )  # fmt: skip
-        rotary_dim = int(view.config.head_dim * fraction) // 2 * 2
-        name = f"{rotary_dim} of {view.config.head_dim} dimensions rotated"
+        rotary_dim = int(view.mixer.head_dim * fraction) // 2 * 2
+        name = f"{rotary_dim} of {view.mixer.head_dim} dimensions rotated"
         maps[name] = compute_rope.weights_of(view, "part", head.layer, head.head, fraction)
         trained = "Trained with all of them rotated." if view.settings.model != "own" else "The same weights and text."
         notes[name] = trained
@@ -252,7 +257,7 @@ def _without(view: View) -> None:
 
 def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes: dict[str, str]) -> None:
     """Draw attention maps side by side, each with its largest difference from the first and its own note."""
-    allowed, ground = view.trace.allowed[head.layer], st.context.theme.type
+    allowed, ground = view.trace.masks[head.layer], st.context.theme.type
     top, changes = compute_rope.compared_weights(list(maps.values()), allowed)
     st.caption(
         f"{head.caption}. Each row is a query; its weights sum to 1. Each column is a key. The colour scale ends "
@@ -271,7 +276,7 @@ def _longer(view: View) -> None:
     st.markdown(
         "Compare the methods: how much each slows the slow pairs, and what that does to the loss of a long text."
     )
-    trained, config = compute_rope.trained_on(view), compute_rope.rotated(view)
+    trained, rotation = compute_rope.trained_on(view), compute_rope.rotated(view)
     if view.settings.opened and (view.config.rope_scaling or not compute_rope.can_be_longer(view)):
         instead.offer(
             why=f"This model was made for texts of {trained:,} tokens, and at most {view.max_tokens} are traced here, "
@@ -281,7 +286,7 @@ def _longer(view: View) -> None:
     factor = state.control(
         st.slider, "Scaling factor: extended context ÷ training context", "factor", step=0.5, format="%g ×",
     )  # fmt: skip
-    pasted = _pasted(config.rotary_dim // 2)
+    pasted = _pasted(rotation.rotary_dim // 2)
     methods, problem = compute_rope.scalings(view, factor, pasted)
     if "original_max_position_embeddings" in pasted and not problem:
         st.caption(f"“pasted” uses {trained:,} tokens, this model's training context, in place of the one it names.")
@@ -301,11 +306,11 @@ def _longer(view: View) -> None:
         else:
             with st.spinner("Reading a long text under each method …"):
                 losses = compute_rope.losses(view, ids, methods)
-            charts.show(figures.loss_by_position(losses, trained, attention_name(config), view.origin), "loss")
+            charts.show(figures.loss_by_position(losses, trained, attention_name(view.config), view.origin), "loss")
             st.caption(f"Text: {which}.")
-    latent = config.mixer.absorbed
+    latent = view.mixer.absorbed
     for name, scaling in methods.items():
-        sizes = config.rotary_dim, config.head_dim
+        sizes = rotation.rotary_dim, rotation.head_dim
         if scaling and (sentence := figures.scores_scaled(name, scaling, *sizes, latent)):
             st.markdown(sentence)
 
@@ -327,18 +332,18 @@ def _latent(view: View) -> None:
         "distance, so they could not be multiplied in advance. So RoPE is decoupled: it rotates extra query dimensions "
         "and one extra key shared by all heads."
     )
-    if not view.config.mixer.absorbed:
+    if not view.mixer.absorbed:
         instead.offer("mla")
         return
     head = _head(view)
     (content, rotated, whole), limit, spreads = compute_rope.latent_scores(view)
-    allowed = view.trace.allowed[head.layer]
-    n_rotated, off = view.config.qk_rope_head_dim, "" if view.settings.rope else " (RoPE is off)"
+    allowed = view.trace.masks[head.layer]
+    n_rotated, off = view.mixer.rotary_dim, "" if view.settings.rope else " (RoPE is off)"
     parts = {  # notes of about the same length, so that the maps beside each other start at the same height
         "content": (
             "Content part",
             content,
-            f"{view.config.qk_nope_head_dim} dimensions from the latent, without RoPE",
+            f"{view.mixer.rotary_start} dimensions from the latent, without RoPE",
         ),
         "position": ("RoPE part", rotated, f"{n_rotated} rotated dimensions, one key for all heads{off}"),
         "sum": ("Their sum", whole, "Both parts added, before mask and softmax"),
@@ -361,7 +366,6 @@ def _reads(view: View) -> str:
 
 
 def _head(view: View) -> rope_scores.Head:
-    layer, head = view.layer_and_head
-    c = view.config
-    own_keys = not c.mixer.shares_kv_heads
-    return rope_scores.Head(layer, head, c.layer.kv_head_of[head], c.n_kv_heads, view.origin, own_keys)
+    (layer, head), mixer = view.layer_and_head, view.mixer
+    own_keys = not mixer.shares_kv_heads
+    return rope_scores.Head(layer, head, mixer.kv_head_of[head], view.config.n_kv_heads, view.origin, own_keys)

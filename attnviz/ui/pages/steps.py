@@ -61,7 +61,7 @@ def _selection(view: View, tab: str) -> None:
     if "layer" in used:
         _choose("Layer", "layer", layer, range(view.config.n_layers), lambda i: f"Layer {i}", 105)
     if "head" in used:
-        _choose("Head", "head", head, range(view.config.n_heads), lambda i: f"Head {i}", 105)
+        _choose("Head", "head", head, range(view.mixer.n_heads), lambda i: f"Head {i}", 105)
     if "query" in used:
         _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 130)
     if "key" in used:
@@ -83,7 +83,7 @@ def _walk(view: View) -> None:
             st.segmented_control, "Version", "version", options=list(names), format_func=names.__getitem__,
             required=True, then=_from_the_change,
         )  # fmt: skip
-    if view.config.mixer.absorbed and not compute_steps.mistake_of(view):
+    if view.mixer.absorbed and not compute_steps.mistake_of(view):
         state.control(
             st.checkbox, "Absorbed form: W_UK is applied to the query, and keys and values are never expanded",
             "absorbed",
@@ -189,7 +189,7 @@ def _residual(view: View) -> None:
 
 def _tiles(view: View) -> None:
     """The selected head's softmax by tiles, as in FlashAttention."""
-    if view.config.attention_softcap is not None:
+    if view.mixer.softcap is not None:
         st.info(f"{soft_capped(view)} The tiles are computed without the cap, so they are not shown for this model.")
         return
     n = len(view.ids)
@@ -199,7 +199,7 @@ def _tiles(view: View) -> None:
     )
     tiled, (layer, head) = compute_steps.tiled_of(view), view.layer_and_head
     st.markdown(f"Layer {layer}, head {head}, {figures.tiles_text(n, tiled.largest_difference)} (arXiv 2205.14135).")
-    hue = theme.kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
+    hue = theme.kv_colour(view.mixer.kv_head_of[head], view.config.n_kv_heads)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(
@@ -207,7 +207,7 @@ def _tiles(view: View) -> None:
         )
         st.dataframe(figures.tile_table(tiled.table), hide_index=True, placeholder="–")
     with right:
-        widths = view.trace.q.shape[-1], view.trace.v.shape[-1]
+        widths = view.mixer.head_dim, view.mixer.value_dim
         charts.show(figures.traffic(n, *widths, view.settings.block), "traffic")
     with st.expander("Source: attnviz/experiments/tiles.py"):
         st.code(compute_steps.tiles_source(), language="python")
