@@ -75,6 +75,7 @@ SIZES = {"n_layers", "d_model", "n_heads", "n_kv_heads", "head_dim", "d_ff", "vo
 NAMES = {"id", "name", "family", "year", "dtype"}
 NOT_RUN = {
     "moe", "mixed_layers", "head_rows", "lm_head_bias", "embedding_norm", "parallel_block", "attention_sinks",
+    "other_parts", "norm_weights",
 }  # fmt: skip  # by check_runnable
 
 
