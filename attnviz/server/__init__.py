@@ -13,7 +13,6 @@ from attnviz.server import (
     memory,
     open_browser,
     page_style,
-    paint_first,
     preempt,
     scripts,
     stale,
@@ -34,4 +33,4 @@ def start() -> None:
 
 ROUTES = scripts.routes() if wanted("scripts") else []
 LIFESPAN = open_browser.opened if wanted("open_browser") else None
-MIDDLEWARE = [file.MIDDLEWARE for file in _enabled(addresses, warm_start, page_style, stale, base_url, paint_first)]
+MIDDLEWARE = [file.MIDDLEWARE for file in _enabled(addresses, warm_start, page_style, stale, base_url)]
