@@ -12,7 +12,8 @@ import pytest
 
 from attnviz.figures.drawing import Caption
 from attnviz.session.settings import Settings
-from tests.walk import COST, TABS, Visit, walking
+from tests.pages import COST
+from tests.walk import TABS, Visit, walking
 
 ONE = {"model": "own", "n_heads": 1, "n_kv_heads": 1, "n_layers": 1, "d_model": 8}
 CASES = {
@@ -59,17 +60,17 @@ def test_what_reads_right_is_not(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", TABS)
-def test_one_of_something_is_said_as_one(page):
+@pytest.mark.parametrize("path", TABS)
+def test_one_of_something_is_said_as_one(path):
     found: dict[str, str] = {}
     with walking() as opened:
         for name, changes in CASES.items():
-            for tab in TABS[page] or [""]:
-                seen = opened(Visit(page, Settings(**changes, tab=tab)))
+            for tab in TABS[path] or [""]:
+                seen = opened(Visit(path, Settings(**changes, tab=tab)))
                 captions = [str(part) for _, caption in seen.captions for part in texts_of(caption)]
                 for text in (*(said.text for said in seen.said), *captions):
                     found |= dict.fromkeys(wrong_in(text), f"{name}, {tab}")
-    if page == COST:  # the tick of an axis
+    if path == COST:  # the tick of an axis
         found = {wrong: where for wrong, where in found.items() if wrong.strip() != "1 K tokens"}
     assert found == {}, "\n".join(f"{where}: {wrong}" for wrong, where in found.items())
 

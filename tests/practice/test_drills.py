@@ -1,6 +1,5 @@
 """Check every kind of question for many seeds: one right answer, distinct wrong ones, a solution that reaches it."""
 
-import json
 import math
 import re
 
@@ -8,19 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.compute.cost import pasted_model
 from attnviz.compute.practice import legend, solution_tex
 from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators, load_presets, prefill
 from attnviz.exercises import SUBJECTS
-from attnviz.figures import cost as figures
 from attnviz.practice.drills import (
     KINDS,
     LEVELS,
-    Progress,
     lines,
     make,
     question_set,
-    score_card,
 )
 from attnviz.practice.drills.answers import (
     ChoiceAnswer,
@@ -28,7 +23,6 @@ from attnviz.practice.drills.answers import (
 )
 from attnviz.practice.drills.heads import GROUPED, orders
 from attnviz.practice.drills.lines import differs
-from attnviz.practice.drills.sets import GAPS, Missed
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from tests.arithmetic import NOTHING, check
@@ -157,115 +151,6 @@ def test_what_is_printed_evaluates_and_each_letter_is_named(name):
             assert named <= {part.partition(" = ")[0] for part in legend(question).split(" · ")}, question.text
         for text in printed:
             assert check(text) in ([], [NOTHING]), (seed, text)
-
-
-def test_a_set_is_reproducible_and_covers_the_subjects():
-    one, same, other = (question_set("", 3, 12, seed) for seed in (5, 5, 6))
-    assert one == same != other
-    assert [sum(q.subject == s for q in one) for s in SUBJECTS] == [2] * 6
-    assert len({q.kind for q in one}) == 12
-    alone = question_set("rope", 1, 9, 5)
-    assert len(alone) == 9 and {(q.subject, q.level) for q in alone} == {("rope", 1)}
-
-
-def test_the_score_card_counts_by_subject():
-    questions = question_set("", 3, 12, 5)
-    rows = score_card(questions, [q.subject != "rope" for q in questions])
-    assert {row.subject: (row.right, row.asked) for row in rows} == {s: (0 if s == "rope" else 2, 2) for s in SUBJECTS}
-    assert score_card([], []) == []
-
-
-def test_missed_questions_repeat_at_growing_gaps_until_answered_correctly_three_times():
-    missed, *others = question_set("heads", 1, 40, 5)
-    others = [each for each in others if each.id != missed.id]
-    progress, came, asked = Progress().after(missed, False), [], []
-    for i, other in enumerate(others):
-        for due in progress.due():
-            came.append(i)
-            asked.append(due)
-            progress = progress.after(due, len(came) != 2)  # wrong again the second time
-        progress = progress.after(other, True)
-    assert asked[0] == missed and {each.kind for each in asked} == {missed.kind}
-    seeds = [each.seed for each in asked]  # the same again after a wrong answer, other numbers after a right one
-    assert seeds[1] == seeds[2] and len(set(seeds)) == len(seeds) - 1
-    first, second, third = GAPS
-    assert came == [n for n in np.cumsum([first, second, first, second, third]).tolist() if n < len(others)]
-    assert len(came) >= 4 and progress.counts[missed.kind][1] >= len(came)
-    assert Progress.read(progress.written().encode()) == progress
-    assert Progress().after(missed, True).missed == ()
-
-
-def test_missed_questions_can_be_repeated_before_they_are_due():
-    first, second = question_set("heads", 1, 2, 5)
-    progress = Progress().after(first, False).after(second, False)
-    assert progress.again(5) == [first, second] and progress.again(1) == [first] and progress.due() == []
-    assert [(t.subject, t.right, t.asked) for t in progress.tallies() if t.asked] == [("heads", 0, 2)]
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [b"", b"\xff", b"[]", b"{}", b'{"attnviz practice": 1}', b"[" * 19_000, b" " * 20_001,
-     json.dumps({"attnviz practice": 1, "counts": {}, "missed": ["a:1"] * 201}).encode()],
-)  # fmt: skip
-def test_another_file_is_refused_with_a_sentence(raw):
-    with pytest.raises(ValueError, match="progress file"):
-        Progress.read(raw)
-
-
-def test_impossible_entries_of_a_file_are_dropped():
-    raw = {
-        "attnviz practice": 1,
-        "counts": {"kv_head_read": [2, 1], "scores": [1, 2], "nothing": [1, 1], "partner": "x"},
-        "missed": [["scores:1", 0, 3], ["scores:1", 9, -3], ["nothing:1", 0, 1], ["scores:x", 0, 1], ["scores:2"], 5],
-    }
-    assert Progress.read(json.dumps(raw).encode()) == Progress(
-        {"scores": (1, 2)}, (Missed("scores:1", len(GAPS) - 1, 0),)
-    )
-
-
-@pytest.mark.parametrize("name", ["attention_parameters", "feed_forward_parameters", "embedding_parameters"])
-@pytest.mark.parametrize("seed", range(5))
-def test_a_question_on_parameters_leads_to_the_table_with_its_number(name, seed):
-    question = make(name, seed)
-    assert isinstance(question.answer, NumberAnswer) and question.link[1]["tab"] == "facts"
-    model, _ = pasted_model(question.link[1]["facts"])
-    tables = [
-        figures.attention_parameters([model], model, None).table,
-        figures.model_parameters([model], model, None).table,
-    ]
-    numbers = {n for table in tables for column in table.values() for n in column if isinstance(n, int)}
-    per_layer = {n / model.n_layers for n in numbers} if name == "feed_forward_parameters" else set()
-    assert question.answer.value in numbers | per_layer
-
-
-CACHES = {
-    "cache_per_token": 1, "cache_of_mla": 1, "cache_of_a_context": 2**30, "cache_with_scales": 2**30,
-    "cache_behind_a_window": 2**30,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CACHES)
-def test_a_question_on_a_cache_leads_to_the_formula_with_its_number(name):
-    """The page's table has the bytes of the question's model, context, batch and precision."""
-    for seed in range(12):
-        question = make(name, seed)
-        s, _ = Settings.from_link(dict(question.link[1]), PAGES["cost"])
-        model, _ = pasted_model(s.facts)
-        drawing = figures.cache([model], model, None, s.context, s.batch, s.precision)
-        (found,) = drawing.table[f"bytes in {s.precision}"]
-        assert found / CACHES[name] == pytest.approx(question.answer.value) and drawing.formula
-
-
-@pytest.mark.parametrize(
-    "name", [*CACHES, "what_bounds", "tokens_per_second", "sequences_that_fit", "time_to_first_token"]
-)
-def test_no_cache_is_asked_for_beyond_the_context_of_its_model(name):
-    for seed in range(40):
-        question = make(name, seed)
-        link, n = question.link[1], int(question.link[1]["context"])
-        model = load_presets()[link["preset"]] if "preset" in link else pasted_model(link["facts"])[0]
-        assert n <= model.max_context and model.name in question.text
-        assert n == 1 or name == "tokens_per_second" or f"{n:,} tokens" in question.text
 
 
 def test_the_tokens_at_which_caches_are_as_large_as_the_weights_are_whole():

@@ -377,7 +377,7 @@ def test_a_lesson_s_step_is_presented_with_its_own_drawing() -> None:
 
 def test_a_step_on_a_drawing_that_not_every_model_has_is_presented_with_it_alone() -> None:
     """Among the whole page it would be cut off."""
-    steps = [(lesson, i) for lesson in LESSONS.values() for i in range(1, len(lesson.steps) + 1)]
+    steps = [(lesson, i) for lesson in EACH.values() for i in range(1, len(lesson.steps) + 1)]
     found = [(lesson, i) for lesson, i in steps if lesson.step(i).target in ("figure-latent-scale", "latent-checks")]
     assert len(found) >= 2
     for lesson, number in found:

@@ -1,0 +1,78 @@
+"""Sets of questions, their score card, and missed questions that come back."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attnviz.exercises import SUBJECTS
+from attnviz.practice.drills import (
+    Progress,
+    question_set,
+    score_card,
+)
+from attnviz.practice.drills.sets import GAPS, Missed
+
+
+def test_a_set_is_reproducible_and_covers_the_subjects():
+    one, same, other = (question_set("", 3, 12, seed) for seed in (5, 5, 6))
+    assert one == same != other
+    assert [sum(q.subject == s for q in one) for s in SUBJECTS] == [2] * 6
+    assert len({q.kind for q in one}) == 12
+    alone = question_set("rope", 1, 9, 5)
+    assert len(alone) == 9 and {(q.subject, q.level) for q in alone} == {("rope", 1)}
+
+
+def test_the_score_card_counts_by_subject():
+    questions = question_set("", 3, 12, 5)
+    rows = score_card(questions, [q.subject != "rope" for q in questions])
+    assert {row.subject: (row.right, row.asked) for row in rows} == {s: (0 if s == "rope" else 2, 2) for s in SUBJECTS}
+    assert score_card([], []) == []
+
+
+def test_missed_questions_repeat_at_growing_gaps_until_answered_correctly_three_times():
+    missed, *others = question_set("heads", 1, 40, 5)
+    others = [each for each in others if each.id != missed.id]
+    progress, came, asked = Progress().after(missed, False), [], []
+    for i, other in enumerate(others):
+        for due in progress.due():
+            came.append(i)
+            asked.append(due)
+            progress = progress.after(due, len(came) != 2)  # wrong again the second time
+        progress = progress.after(other, True)
+    assert asked[0] == missed and {each.kind for each in asked} == {missed.kind}
+    seeds = [each.seed for each in asked]  # the same again after a wrong answer, other numbers after a right one
+    assert seeds[1] == seeds[2] and len(set(seeds)) == len(seeds) - 1
+    first, second, third = GAPS
+    assert came == [n for n in np.cumsum([first, second, first, second, third]).tolist() if n < len(others)]
+    assert len(came) >= 4 and progress.counts[missed.kind][1] >= len(came)
+    assert Progress.read(progress.written().encode()) == progress
+    assert Progress().after(missed, True).missed == ()
+
+
+def test_missed_questions_can_be_repeated_before_they_are_due():
+    first, second = question_set("heads", 1, 2, 5)
+    progress = Progress().after(first, False).after(second, False)
+    assert progress.again(5) == [first, second] and progress.again(1) == [first] and progress.due() == []
+    assert [(t.subject, t.right, t.asked) for t in progress.tallies() if t.asked] == [("heads", 0, 2)]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"\xff", b"[]", b"{}", b'{"attnviz practice": 1}', b"[" * 19_000, b" " * 20_001,
+     json.dumps({"attnviz practice": 1, "counts": {}, "missed": ["a:1"] * 201}).encode()],
+)  # fmt: skip
+def test_another_file_is_refused_with_a_sentence(raw):
+    with pytest.raises(ValueError, match="progress file"):
+        Progress.read(raw)
+
+
+def test_impossible_entries_of_a_file_are_dropped():
+    raw = {
+        "attnviz practice": 1,
+        "counts": {"kv_head_read": [2, 1], "scores": [1, 2], "nothing": [1, 1], "partner": "x"},
+        "missed": [["scores:1", 0, 3], ["scores:1", 9, -3], ["nothing:1", 0, 1], ["scores:x", 0, 1], ["scores:2"], 5],
+    }
+    assert Progress.read(json.dumps(raw).encode()) == Progress(
+        {"scores": (1, 2)}, (Missed("scores:1", len(GAPS) - 1, 0),)
+    )
