@@ -8,7 +8,9 @@ import torch
 
 from attnviz.practice.drills import KINDS, Question, lines, make
 from attnviz.practice.drills.answers import ChoiceAnswer, ShapeAnswer
-from tests.practice.solving import SEEDS, numbers
+from tests.reading import numbers_where
+
+SEEDS = range(100)
 
 # ---- shapes
 
@@ -19,13 +21,13 @@ def solve_shape(name: str, question: Question) -> tuple[int, ...]:
     match name:
         case "queries_by_head":
             B, T, C = shapes[0].shape
-            (H,) = numbers("n_heads = #", text)
+            (H,) = numbers_where("n_heads = #", text)
             return B, int(H), T, C // int(H)
         case "keys_in_gqa":
-            K, D, B, T = map(int, numbers("# KV heads?, head_dim #, # texts of # tokens", text))
+            K, D, B, T = map(int, numbers_where("# KV heads?, head_dim #, # texts of # tokens", text))
             return B, K, T, D
         case "weight_of_k_proj":
-            C, K, D = map(int, numbers("d_model = #.*, # KV heads?, head_dim #", text))
+            C, K, D = map(int, numbers_where("d_model = #.*, # KV heads?, head_dim #", text))
             return tuple(torch.nn.Linear(C, K * D).weight.shape)
         case "scores" | "einsum_of_groups":
             names = {"q": shapes[0], "k": shapes[1], "torch": torch}
@@ -78,14 +80,14 @@ def test_no_two_options_are_the_same_after_what_is_read_over(name):
 def test_the_type_of_attention_follows_from_the_heads_in_the_text():
     for seed in SEEDS:
         question = make("name_of_the_attention", seed)
-        H, K = numbers("has # query heads?, and its cache holds the keys and values of # head", question.text)
+        H, K = numbers_where("has # query heads?, and its cache holds the keys and values of # head", question.text)
         assert question.answer.shown() == ("MHA" if H == K else "MQA" if K == 1 else "GQA")
 
 
 def test_one_option_lists_the_readers_of_a_kv_head():
     for seed in SEEDS:
         question = make("readers_of_a_kv_head", seed)
-        H, K, j = numbers("# query heads, # KV heads. .*KV head #", question.text)
+        H, K, j = numbers_where("# query heads, # KV heads. .*KV head #", question.text)
         right = {h for h in range(int(H)) if h * K // H == j}
         options = [{int(h) for h in each.split(", ")} for each in question.answer.options]
         assert [each == right for each in options].count(True) == 1 and options[question.answer.right] == right
@@ -94,7 +96,7 @@ def test_one_option_lists_the_readers_of_a_kv_head():
 def test_one_line_repeats_the_kv_heads():
     for seed in SEEDS:
         question = make("line_that_repeats", seed)
-        K, H = (int(n) for n in numbers(r"\(B, #, S, D\).*for # query", question.text))
+        K, H = (int(n) for n in numbers_where(r"\(B, #, S, D\).*for # query", question.text))
         k = torch.arange(K).view(1, K, 1, 1).expand(2, K, 7, 5)
         read = []
         for line in question.answer.options:
@@ -108,22 +110,22 @@ def test_one_option_is_the_row_of_the_mask():
     for seed in SEEDS:
         question = make("row_of_a_mask", seed)
         text = question.text
-        (n,) = numbers("# keys;", text)
-        w = int(numbers("window of # tokens", text)[0]) if "window" in text else 99
+        (n,) = numbers_where("# keys;", text)
+        w = int(numbers_where("window of # tokens", text)[0]) if "window" in text else 99
         sinks = 1 if "1 attention-sink" in text else 0
         past = 3 if "3 tokens are cached" in text else 0
-        i = past + int(numbers("token # " if past else "query # ", text)[0])
+        i = past + int(numbers_where("token # " if past else "query # ", text)[0])
         row = ["1" if j <= i and (i - j < w or j < sinks) else "0" for j in range(int(n))]
         right = [each.split() == row for each in question.answer.options]
         assert right == [k == question.answer.right for k in range(len(right))], text
-        reasons = [numbers("window of #", why) for why in question.answer.explanations if "window of" in why]
+        reasons = [numbers_where("window of #", why) for why in question.answer.explanations if "window of" in why]
         assert len(reasons) == sum("window of" in why for why in question.answer.explanations)
 
 
 def test_one_option_is_the_softmax_of_a_fully_masked_row():
     for seed in SEEDS:
         question = make("softmax_of_nothing", seed)
-        (n,) = numbers("All # keys", question.text)
+        (n,) = numbers_where("All # keys", question.text)
         row = torch.full((int(n),), float("-inf") if "−inf" in question.text else -1e9).softmax(0)
         right = "NaN for every key" if row.isnan().all() else f"{1 / n:.3g} for every key"
         assert question.answer.shown() == right
@@ -132,12 +134,12 @@ def test_one_option_is_the_softmax_of_a_fully_masked_row():
 def test_one_option_has_the_distance_of_the_question_and_each_reason_its_own():
     for seed in SEEDS:
         question = make("same_score", seed)
-        m, n = numbers("query at position # and a key at position #", question.text)
-        distances = [a - b for a, b in (numbers("q at #, k at #", each) for each in question.answer.options)]
+        m, n = numbers_where("query at position # and a key at position #", question.text)
+        distances = [a - b for a, b in (numbers_where("q at #, k at #", each) for each in question.answer.options)]
         assert [d == m - n for d in distances] == [i == question.answer.right for i in range(len(distances))]
         for distance, why in zip(distances, question.answer.explanations, strict=True):
             if why:
-                a, b, c, told = numbers("distance is # - # = #, not #", why)
+                a, b, c, told = numbers_where("distance is # - # = #, not #", why)
                 assert (a - b, told) == (c, m - n) and c == distance
                 assert "-" not in why  # a minus sign, not a hyphen
 
@@ -145,7 +147,7 @@ def test_one_option_has_the_distance_of_the_question_and_each_reason_its_own():
 def test_one_line_raises_and_one_line_is_wrong():
     for seed in SEEDS:
         question = make("line_that_raises", seed)
-        shape = [int(n) for n in numbers(r"\(#, #, #, #\)", question.text)]
+        shape = [int(n) for n in numbers_where(r"\(#, #, #, #\)", question.text)]
         raising = []
         for line in question.answer.options:
             try:
@@ -174,7 +176,7 @@ def test_what_bounds_a_step_follows_from_the_numbers_in_the_text():
     """With 2 FLOPs per weight of 2 bytes, as a reader without the sizes of the layers has to count."""
     for seed in SEEDS:
         question = make("what_bounds", seed)
-        W, B, M, bandwidth, peak = numbers(
+        W, B, M, bandwidth, peak = numbers_where(
             "# GB of weights, decodes # sequences?.* with # GB of cache.* reads # TB/s and computes # TFLOP/s",
             question.text,
         )
@@ -219,16 +221,16 @@ def test_the_sentences_on_maps_print_the_shares_of_their_maps():
                 if not sentence:
                     continue
                 mean, n = share(sentence, maps["ABCD".index(letter)], labels)
-                (printed,) = numbers("put #% of their weight", sentence)
+                (printed,) = numbers_where("put #% of their weight", sentence)
                 assert printed == pytest.approx(100 * mean, abs=0.51) and "most of" not in sentence, sentence
                 if "whose token occurred before" in sentence:
-                    assert numbers("the # queries", sentence) == [n]
+                    assert numbers_where("the # queries", sentence) == [n]
 
 
 def test_the_untrained_map_is_below_what_its_sentence_says():
     for seed in range(60):
         question = make("map_without_training", seed)
-        least, most = numbers("average #% or more.*puts at most #% on", question.because)
+        least, most = numbers_where("average #% or more.*puts at most #% on", question.because)
         for i, weights in enumerate(drawn(question)):
             labels = question.maps[0].labels
             found = [
@@ -243,11 +245,11 @@ def test_the_untrained_map_is_below_what_its_sentence_says():
 def test_the_weight_read_off_a_map_is_that_of_its_cell():
     for seed in SEEDS:
         question = make("weight_off_a_map", seed)
-        i, j = (int(n) for n in numbers("query # put on key #", question.text))
+        i, j = (int(n) for n in numbers_where("query # put on key #", question.text))
         weight = drawn(question)[0][i, j]
         for option, why in zip(question.answer.options, question.answer.explanations, strict=True):
             if why:
-                (step,) = numbers("That is # too", why)
+                (step,) = numbers_where("That is # too", why)
                 sign = 1 if "too high" in why else -1
                 assert float(option) == pytest.approx(weight + sign * step, abs=0.0051)
             else:
@@ -259,16 +261,16 @@ def test_the_cell_follows_from_the_question(name):
     for seed in SEEDS:
         question = make(name, seed)
         text, (i, j) = question.text, question.answer.cell
-        assert i == numbers("query (?:head )?#", text[text.index("Click") :])[0]
+        assert i == numbers_where("query (?:head )?#", text[text.index("Click") :])[0]
         if name == "strongest_key":
             row = [w or 0.0 for w in question.answer.values[i]]
             assert row[j] == max(row)
         elif name == "earliest_key_of_a_window":
-            (w,) = numbers("window of # tokens", text)
+            (w,) = numbers_where("window of # tokens", text)
             assert j == min(key for key in range(i + 1) if i - key < w)
         elif name == "pattern_of_a_map":
             words = [each.partition(":")[2] for each in re.search("“(.*?)”", text)[1].split()]
             assert [key + 1 for key in range(i) if words[key] == words[i]] == [j]
         else:
-            H, K = numbers("# query heads, columns are # KV heads", text)
+            H, K = numbers_where("# query heads, columns are # KV heads", text)
             assert j == i // (H / K)

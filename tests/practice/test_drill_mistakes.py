@@ -15,7 +15,7 @@ from attnviz.practice.drills.answers import (
     Wrong,
 )
 from tests.practice.forms import listed, wrong_answers
-from tests.practice.solving import numbers
+from tests.reading import numbers_where
 
 
 @pytest.mark.slow
@@ -71,6 +71,6 @@ def test_a_kind_whose_mistakes_always_clash_is_not_drawn_for_ever(monkeypatch):
 def test_the_cache_left_out_of_the_speed_is_named():
     for seed in range(300):
         question = make("tokens_per_second", seed)
-        W, bandwidth = numbers("reads # B of weights.* at # TB/s", question.text)
+        W, bandwidth = numbers_where("reads # B of weights.* at # TB/s", question.text)
         grade = question.grade(repr(bandwidth * 1e12 / W))
         assert not grade.right and grade.explanation == "The cache is read as well."

@@ -13,88 +13,90 @@ import torch
 from attnviz.cost import load_accelerators
 from attnviz.practice.drills import KINDS, make
 from attnviz.practice.drills.answers import NumberAnswer
-from tests.practice.solving import SEEDS, numbers
+from tests.reading import numbers_where
+
+SEEDS = range(100)
 
 
 def kv_head_read(text: str) -> float:
-    H, K, h = numbers("# query heads and # KV heads.*query head # read", text)
+    H, K, h = numbers_where("# query heads and # KV heads.*query head # read", text)
     return h // (H / K)
 
 
 def still_right_when_tiled(text: str) -> float:
-    H, K = numbers("# query heads, # KV heads", text)
+    H, K = numbers_where("# query heads, # KV heads", text)
     return sum(h % K == h // (H // K) for h in range(int(H)))
 
 
 def attention_parameters(text: str) -> float:
-    C, H, K, D = numbers("d_model #, # query heads, # KV heads?, head_dim #", text)
+    C, H, K, D = numbers_where("d_model #, # query heads, # KV heads?, head_dim #", text)
     return C * H * D + C * K * D + C * K * D + H * D * C
 
 
 def cache_per_token(text: str) -> float:
-    L, K, D = numbers("# layers.*, # KV heads?, head_dim #", text)
+    L, K, D = numbers_where("# layers.*, # KV heads?, head_dim #", text)
     return L * K * D * 2 * 2
 
 
 def cache_of_a_context(text: str) -> float:
-    L, K, D, B, S = numbers("# layers.*, # KV heads?, head_dim #.*cache of # sequences? of # tokens", text)
+    L, K, D, B, S = numbers_where("# layers.*, # KV heads?, head_dim #.*cache of # sequences? of # tokens", text)
     width = {"bf16": 2, "fp8": 1, "fp32": 4}[text.rpartition(" in ")[2].strip("?")]
     return 2 * L * K * D * S * B * width / 1024**3
 
 
 def cache_with_scales(text: str) -> float:
-    L, K, D, scale, block, S = numbers(
+    L, K, D, scale, block, S = numbers_where(
         "# layers.*, # KV heads?, head_dim #.*a #-bit scale per # numbers.*cache of # tokens", text
     )
     return 2 * L * K * D * S / block * (block * 4 + scale) / 8 / 1024**3
 
 
 def cache_of_mla(text: str) -> float:
-    L, R, P = numbers("# layers.*kv_lora_rank #, qk_rope_head_dim #", text)
+    L, R, P = numbers_where("# layers.*kv_lora_rank #, qk_rope_head_dim #", text)
     return 2 * L * (R + P)
 
 
 def cache_behind_a_window(text: str) -> float:
-    L, K, D = numbers("# layers.*, # KV heads?, head_dim #", text)
-    (full,) = numbers("# layers attend to all tokens", text) if "all tokens" in text else (0,)
-    window, S = numbers("sliding window of # tokens.*cache of one sequence of # tokens", text)
+    L, K, D = numbers_where("# layers.*, # KV heads?, head_dim #", text)
+    (full,) = numbers_where("# layers attend to all tokens", text) if "all tokens" in text else (0,)
+    window, S = numbers_where("sliding window of # tokens.*cache of one sequence of # tokens", text)
     return 2 * K * D * 2 * sum(S if layer < full else min(window, S) for layer in range(int(L))) / 1024**3
 
 
 def feed_forward_parameters(text: str) -> float:
-    C, F = numbers("d_model #, d_ff #", text)
+    C, F = numbers_where("d_model #, d_ff #", text)
     return C * F + C * F + F * C
 
 
 def embedding_parameters(text: str) -> float:
-    V, C = numbers("vocabulary of # tokens, d_model #", text)
+    V, C = numbers_where("vocabulary of # tokens, d_model #", text)
     return V * C
 
 
 def weights_in_memory(text: str) -> float:
-    N, bits = numbers("has # parameters.*at # bits", text)
+    N, bits = numbers_where("has # parameters.*at # bits", text)
     return N * bits / 8 / 1000**3
 
 
 def numbers_added(text: str) -> float:
-    L, K, D = numbers("# layers.*, # KV heads, head_dim #", text)
+    L, K, D = numbers_where("# layers.*, # KV heads, head_dim #", text)
     return L * K * D + L * K * D
 
 
 def scores_with_a_cache(text: str) -> float:
-    (T,) = numbers("reads # tokens", text)
+    (T,) = numbers_where("reads # tokens", text)
     return sum(t + 1 for t in range(int(T)))
 
 
 def most_probable(text: str) -> float:
-    a, b, T = numbers(r"logits # and #\..*temperature #\?", text)
+    a, b, T = numbers_where(r"logits # and #\..*temperature #\?", text)
     p = torch.tensor([a / T, b / T], dtype=torch.float64).softmax(0)
     return float(p[0] / p[1])
 
 
 def kept_by_top_p(text: str) -> float:
     shares = [int(n) for n in re.findall(r"(\d+)%", text)]
-    (p,) = numbers("p = #", text)
+    (p,) = numbers_where("p = #", text)
     kept, reached = 0, 0.0
     for share in sorted(shares, reverse=True):
         if reached >= 100 * p - 1e-9:
@@ -106,70 +108,70 @@ def kept_by_top_p(text: str) -> float:
 
 def probability_after_top_k(text: str) -> float:
     shares = [int(n) for n in re.findall(r"(\d+)%", text)]
-    (k,) = numbers("k = #", text)
+    (k,) = numbers_where("k = #", text)
     return shares[0] / sum(sorted(shares, reverse=True)[: int(k)])
 
 
 def tokens_per_second(text: str) -> float:
-    W, M, bandwidth = numbers("reads # B of weights and # B of cache, at # TB/s", text)
+    W, M, bandwidth = numbers_where("reads # B of weights and # B of cache, at # TB/s", text)
     return bandwidth * 1e12 / (W + M)
 
 
 def speculated(text: str) -> float:
     """Sum over the number of accepted tokens: each pass also writes one token of the model."""
-    k, a = numbers(r"proposes # tokens.*probability (\d\.\d)", text)
+    k, a = numbers_where(r"proposes # tokens.*probability (\d\.\d)", text)
     chance = [a**n * (1 - a) for n in range(int(k))] + [a ** int(k)]
     return sum((n + 1) * p for n, p in enumerate(chance))
 
 
 def cache_as_large_as_the_weights(text: str) -> float:
-    N, per_token = numbers(": # parameters, bf16, and # B", text)
+    N, per_token = numbers_where(": # parameters, bf16, and # B", text)
     return -(-2 * int(N) // int(per_token))
 
 
 def position_of_the_next(text: str) -> float:
-    prompt, new = numbers("prompt of # tokens.*new token #", text)
+    prompt, new = numbers_where("prompt of # tokens.*new token number #", text)
     return [*range(int(prompt + new))][-1]
 
 
 def keys_of_a_query(text: str) -> float:
-    (t,) = numbers("may query # attend", text)
+    (t,) = numbers_where("may query # attend", text)
     return t + 1
 
 
 def keys_in_a_window(text: str) -> float:
-    w, t = numbers("window of # tokens.*may query # attend", text)
-    (sinks,) = numbers("and # attention-sink", text) if "sink" in text else (0,)
+    w, t = numbers_where("window of # tokens.*may query # attend", text)
+    (sinks,) = numbers_where("and # attention-sink", text) if "sink" in text else (0,)
     return sum(t - j < w or j < sinks for j in range(int(t) + 1))
 
 
 def keys_with_a_cache(text: str) -> float:
-    past, i = numbers("^# tokens are cached.*new token #", text)
+    past, i = numbers_where("^# tokens are cached.*new token #", text)
     return past + i + 1
 
 
 def masked_cells(text: str) -> float:
-    T, _ = numbers("# × # cells", text)
+    T, _ = numbers_where("# × # cells", text)
     return sum(j > i for i in range(int(T)) for j in range(int(T)))
 
 
 def score_of_two_vectors(text: str) -> float:
-    D, dot = numbers("head_dim is #, and q · k = #", text)
+    D, dot = numbers_where("head_dim is #, and q · k = #", text)
     return dot / math.sqrt(D)
 
 
 def weight_of_two(text: str) -> float:
-    a, b = numbers(r"scores # and #\.", text)
+    a, b = numbers_where(r"scores # and #\.", text)
     return 1 / (1 + math.exp(b - a))
 
 
 def weight_beside_a_masked_key(text: str) -> float:
-    a, b, _ = numbers("are #, #, #;", text)
+    a, b, _ = numbers_where("are #, #, #;", text)
     return 1 / (1 + math.exp(a - b))
 
 
 def entropy_of_a_flat_row(text: str) -> float:
-    (t,) = numbers("query # ", text)
+    (t,) = numbers_where("query # ", text)
     n = int(t) + 1
     return -sum(1 / n * math.log(1 / n) for _ in range(n))
 
@@ -179,13 +181,13 @@ def missing_weight(text: str) -> float:
 
 
 def angle_of_a_pair(text: str) -> float:
-    D, base, j, p = numbers(r"head_dim = #, base = #\..*pair # .*position #", text)
+    D, base, j, p = numbers_where(r"head_dim = #, base = #\..*pair # .*position #", text)
     return p / base ** (2 * j / D)
 
 
 def wavelength(text: str) -> float:
     """Search for the number of tokens after which the angle is a full circle."""
-    D, base, j = numbers(r"head_dim = #, base = #\..*pair # ", text)
+    D, base, j = numbers_where(r"head_dim = #, base = #\..*pair # ", text)
     low, high = 0.0, 1e12
     for _ in range(200):
         middle = (low + high) / 2
@@ -194,7 +196,7 @@ def wavelength(text: str) -> float:
 
 
 def partner(text: str) -> float:
-    D, n = numbers("head_dim = #,.*with dimension #", text)
+    D, n = numbers_where("head_dim = #,.*with dimension #", text)
     if "half-split" in text:
         return (n + D / 2) % D
     return n + 1 if n % 2 == 0 else n - 1
@@ -202,59 +204,61 @@ def partner(text: str) -> float:
 
 def rotated_pair(text: str) -> float:
     """Multiply by e^(ip) in the complex plane."""
-    a, b, p = numbers(r"holds \(#, #\).*position #", text)
+    a, b, p = numbers_where(r"holds \(#, #\).*position #", text)
     return (complex(a, b) * complex(math.cos(p), math.sin(p))).real
 
 
 def interpolated_angle(text: str) -> float:
-    s, D, base, j, p = numbers("factor of #. head_dim = #, base = #:.*pair # .*position #", text)
+    s, D, base, j, p = numbers_where("factor of #. head_dim = #, base = #:.*pair # .*position #", text)
     return p / s / base ** (2 * j / D)
 
 
 def place_in_the_other_layout(text: str) -> float:
-    D, n = numbers("head_dim = #.*does dimension #", text)
+    D, n = numbers_where("head_dim = #.*does dimension #", text)
     return [*range(0, int(D), 2), *range(1, int(D), 2)].index(int(n))
 
 
 def how_many_pairs(text: str) -> float:
-    (D,) = numbers("RoPE rotates #", text) if "RoPE rotates" in text else numbers("head_dim = #", text)
+    (D,) = numbers_where("RoPE rotates #", text) if "RoPE rotates" in text else numbers_where("head_dim = #", text)
     return D / 2
 
 
 def merge_of_two_tiles(text: str) -> float:
-    m1, l1, o1, m2, l2, o2 = numbers("m₁ = #, l₁ = #, o₁ = #. Tile 2: m₂ = #, l₂ = #, o₂ = #", text)
+    m1, l1, o1, m2, l2, o2 = numbers_where("m₁ = #, l₁ = #, o₁ = #. Tile 2: m₂ = #, l₂ = #, o₂ = #", text)
     e1, e2 = math.exp(m1), math.exp(m2)
     return (o1 * e1 + o2 * e2) / (l1 * e1 + l2 * e2)
 
 
 def sequences_that_fit(text: str) -> float:
-    L, K, D, N, S, memory = numbers(r"# layers.*, # KV heads?, head_dim #, # parameters.* of # tokens.*\(# B\)", text)
+    L, K, D, N, S, memory = numbers_where(
+        r"# layers.*, # KV heads?, head_dim #, # parameters.* of # tokens.*\(# B\)", text
+    )
     return (memory - 2 * N) // (4 * L * K * D * S)
 
 
 def time_to_first_token(text: str) -> float:
-    N, T, peak = numbers("has # parameters.* of # tokens.* is # TFLOP/s", text)
+    N, T, peak = numbers_where("has # parameters.* of # tokens.* is # TFLOP/s", text)
     return 2 * N * T / (peak * 1e12) * 1e3
 
 
 def blocks_of_a_paged_cache(text: str) -> float:
-    size, a, b, c = numbers("blocks of # slots.*hold #, # and # tokens", text)
+    size, a, b, c = numbers_where("blocks of # slots.*hold #, # and # tokens", text)
     blocks = sum(-(-n // size) for n in (a, b, c))
     return blocks if "How many blocks" in text else blocks * size - a - b - c
 
 
 def how_many_scores(text: str) -> float:
-    B, T, H = numbers("# texts of # tokens, # query heads", text)
+    B, T, H = numbers_where("# texts of # tokens, # query heads", text)
     return B * H * T * T
 
 
 def size_of_a_group(text: str) -> float:
-    H, K = numbers("has # query heads and # KV heads", text)
+    H, K = numbers_where("has # query heads and # KV heads", text)
     return H / K
 
 
 def width_of_a_head(text: str) -> float:
-    C, H = numbers("d_model = #, # query heads", text)
+    C, H = numbers_where("d_model = #, # query heads", text)
     return C / H
 
 
