@@ -62,12 +62,12 @@ def _spans(pieces: Sequence[bytes], units: Sequence[str]) -> list[Span]:
     """Return the shortest runs of tokens that end where one of these units of their text ends."""
     sizes = accumulate((len(unit.encode("utf-8", "surrogateescape")) for unit in units), initial=0)
     units_before = {size: n for n, size in enumerate(sizes)}  # bytes -> units that end there
-    found, start, n = [], 0, 0
+    spans, start, n = [], 0, 0
     for stop, size in enumerate(accumulate(map(len, pieces)), 1):
         if size in units_before:
-            found.append(Span(start, stop, "".join(units[n : units_before[size]])))
+            spans.append(Span(start, stop, "".join(units[n : units_before[size]])))
             start, n = stop, units_before[size]
-    return found
+    return spans
 
 
 def whole(found: Sequence[Span], most: int) -> int:
@@ -80,14 +80,14 @@ def growing(pieces: Sequence[bytes], first: int = 0) -> list[Span]:
 
     The third byte of 床 ends a span of three tokens; before it, each byte is a span of its own.
     """
-    found, start = [], 0  # start: of the last whole character, which later tokens may extend
+    grown, start = [], 0  # start: of the last whole character, which later tokens may extend
     for stop in range(1, len(pieces) + 1):
         last = spans(pieces[start:stop])
         if stop > first:
-            found.append(Span(start + last[-1].start, stop, last[-1].text))
+            grown.append(Span(start + last[-1].start, stop, last[-1].text))
         complete = [span for span in last if not RAW_BYTE.search(span.text)]
         start += complete[-1].start if complete and complete[-1] == last[-1] else 0
-    return found
+    return grown
 
 
 # ---- characters on screen

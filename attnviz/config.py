@@ -288,10 +288,10 @@ class ModelConfig:
     def layer_counts(self) -> tuple[tuple[int, Layer], ...]:
         """The different layers in order of their first occurrence, each with the number of layers equal to it."""
         objects = {id(layer): layer for layer in self.layers}  # comparing thousands of equal layers would take long
-        found: Counter[Layer] = Counter()
+        counts: Counter[Layer] = Counter()
         for key, n in Counter(map(id, self.layers)).items():
-            found[objects[key]] += n
-        return tuple((n, layer) for layer, n in found.items())
+            counts[objects[key]] += n
+        return tuple((n, layer) for layer, n in counts.items())
 
     @property
     def mixer(self) -> Mixer:

@@ -24,13 +24,13 @@ def published_facts() -> dict[str, dict]:
 
 def by_id(entries: list[dict]) -> dict[str, dict]:
     """Return the entries by their id. ConfigError for an entry without an id or with the id of another one."""
-    found: dict[str, dict] = {}
+    named: dict[str, dict] = {}
     for i, entry in enumerate(entries):
         id = entry.get("id")
-        if not isinstance(id, str) or id in found:
+        if not isinstance(id, str) or id in named:
             raise ConfigError(f"id of entry {i} in presets.json must be a text, unlike all other ids, not {shown(id)}")
-        found[id] = entry
-    return found
+        named[id] = entry
+    return named
 
 
 def facts_of(preset: str) -> str:

@@ -189,5 +189,5 @@ def marks(labels: Sequence[str]) -> str:
     firsts = (
         (next(filter(None, (re.search(mark, each) for each in labels)), None), said) for mark, said in meanings.items()
     )
-    found = [first.expand(said) for first, said in firsts if first]
-    return f"{', '.join(found)}." if found else ""
+    sentences = [first.expand(said) for first, said in firsts if first]
+    return f"{', '.join(sentences)}." if sentences else ""

@@ -65,10 +65,10 @@ def cached(name: str) -> Path | None:
 
     if not is_hub_id(name):
         return None
-    found = try_to_load_from_cache(name, "config.json")
-    if not isinstance(found, str):
+    config_file = try_to_load_from_cache(name, "config.json")
+    if not isinstance(config_file, str):
         return None
-    folder = Path(found).parent
+    folder = Path(config_file).parent
     try:
         weight_files(folder)
     except ConfigError:

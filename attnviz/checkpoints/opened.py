@@ -152,14 +152,14 @@ def _config(folder: Path) -> tuple[ModelConfig, Architecture]:
 
 
 def _model(folder: Path, config: ModelConfig, architecture: Architecture) -> Transformer:
-    found = entries(weight_files(folder))
-    _refuse_other_layers(found, config, architecture)
+    in_files = entries(weight_files(folder))
+    _refuse_other_layers(in_files, config, architecture)
     with torch.device("meta"):  # allocates no memory for weights that are replaced at once
         model = Transformer(config)
-    wanted = _names(found, model, architecture)
-    tensors = {name: found[name].read(name) for name in dict.fromkeys(wanted.values())}
-    if config.tie_embeddings and OUTPUT in found:
-        _refuse_another_output(found, wanted["embed.weight"], tensors[wanted["embed.weight"]])
+    wanted = _names(in_files, model, architecture)
+    tensors = {name: in_files[name].read(name) for name in dict.fromkeys(wanted.values())}
+    if config.tie_embeddings and OUTPUT in in_files:
+        _refuse_another_output(in_files, wanted["embed.weight"], tensors[wanted["embed.weight"]])
     for ours, theirs in wanted.items():
         module, _, name = ours.rpartition(".")
         tensor = as_ours(ours, tensors[theirs], architecture, config)
@@ -167,49 +167,49 @@ def _model(folder: Path, config: ModelConfig, architecture: Architecture) -> Tra
     return model.eval()
 
 
-def _refuse_other_layers(found: dict[str, Entry], config: ModelConfig, architecture: Architecture) -> None:
+def _refuse_other_layers(in_files: dict[str, Entry], config: ModelConfig, architecture: Architecture) -> None:
     """Raise ConfigError before a model is built with another number of layers than the weights have."""
-    n = n_layers_in(found)
+    n = n_layers_in(in_files)
     if n and n != config.n_layers:
         raise ConfigError(f"{architecture.layers_field} is {config.n_layers:,} in config.json, and the weights have "
                           f"{n:,} layers; correct one of the two")  # fmt: skip
 
 
-def _names(found: dict[str, Entry], model: Transformer, architecture: Architecture) -> dict[str, str]:
+def _names(in_files: dict[str, Entry], model: Transformer, architecture: Architecture) -> dict[str, str]:
     """Map the names of a model's parameters to those in the files, whose shapes fit. Raises ConfigError."""
-    is_base = not any(name.startswith(architecture.prefix) for name in found)
+    is_base = not any(name.startswith(architecture.prefix) for name in in_files)
     parameters = dict(model.named_parameters())
     wanted = named(parameters, architecture, is_base)
-    _refuse_others(set(found), set(wanted.values()))
-    if is_base and OUTPUT in wanted.values() and OUTPUT not in found:
+    _refuse_others(set(in_files), set(wanted.values()))
+    if is_base and OUTPUT in wanted.values() and OUTPUT not in in_files:
         raise ConfigError(f"its weights are those of the base model ({architecture.base}) without the output layer "
                           f"{OUTPUT}; save the whole model (…ForCausalLM)")  # fmt: skip
     for ours, theirs in wanted.items():
         shape = stored_shape(ours, tuple(parameters[ours].shape), architecture)
-        _check_shape(theirs, found, shape, size_fields(ours, architecture))
+        _check_shape(theirs, in_files, shape, size_fields(ours, architecture))
     return wanted
 
 
-def _check_shape(name: str, found: dict[str, Entry], shape: tuple[int, ...], fields: str) -> None:
+def _check_shape(name: str, in_files: dict[str, Entry], shape: tuple[int, ...], fields: str) -> None:
     """Raise ConfigError if a tensor is missing or has another shape than by these fields of config.json."""
-    if name not in found:
+    if name not in in_files:
         raise ConfigError(f"the tensor {name} is missing")
-    if found[name].shape != shape:
-        raise ConfigError(f"the tensor {name} must have the shape {shape}, not {found[name].shape}: config.json and "
+    if in_files[name].shape != shape:
+        raise ConfigError(f"the tensor {name} must have the shape {shape}, not {in_files[name].shape}: config.json and "
                           f"the weights disagree on {fields}")  # fmt: skip
 
 
-def _refuse_another_output(found: dict[str, Entry], name: str, embeddings: Tensor) -> None:
+def _refuse_another_output(in_files: dict[str, Entry], name: str, embeddings: Tensor) -> None:
     """Raise ConfigError if the output layer of tied embeddings is stored too, and is no copy of them."""
-    _check_shape(OUTPUT, found, tuple(embeddings.shape), "tie_word_embeddings")
-    output = found[OUTPUT].read(OUTPUT)
+    _check_shape(OUTPUT, in_files, tuple(embeddings.shape), "tie_word_embeddings")
+    output = in_files[OUTPUT].read(OUTPUT)
     dtype = torch.promote_types(output.dtype, embeddings.dtype)
     if not torch.equal(output.to(dtype), embeddings.to(dtype)):
         raise ConfigError(f"tie_word_embeddings is true, but {OUTPUT} differs from {name}; set it to false in "
                           "config.json")  # fmt: skip
 
 
-def _refuse_others(found: set[str], wanted: set[str]) -> None:
-    extra = sorted(name for name in found - wanted if not is_no_weight(name))
+def _refuse_others(names: set[str], wanted: set[str]) -> None:
+    extra = sorted(name for name in names - wanted if not is_no_weight(name))
     if extra:
         raise ConfigError(f"the tensor {extra[0]} does not belong to this architecture")

@@ -109,8 +109,8 @@ def _of_folder(path: Path) -> str:
 
 
 def _step(name: str) -> int:
-    found = CHECKPOINT.fullmatch(name)
-    return int(found[1]) if found else 0
+    match = CHECKPOINT.fullmatch(name)
+    return int(match[1]) if match else 0
 
 
 def _gguf(path: Path) -> str:

@@ -31,12 +31,12 @@ class Stored(Tensor):
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunctionSubclass():
             if func in AS_STORED:
-                found = func(*args, **kwargs)
-                return found.as_subclass(cls) if func in (Tensor.detach, Tensor.requires_grad_) else found
+                result = func(*args, **kwargs)
+                return result.as_subclass(cls) if func in (Tensor.detach, Tensor.requires_grad_) else result
             if getattr(func, "__name__", "") in ("__get__", "__set__"):  # a property: shape, dtype, data, T
-                found = func(*args, **kwargs)
-                is_view = isinstance(found, Tensor) and func.__self__.__name__ != "data"  # type: ignore[attr-defined]
-                return found.float() if is_view else found
+                result = func(*args, **kwargs)
+                is_view = isinstance(result, Tensor) and func.__self__.__name__ != "data"  # type: ignore[attr-defined]
+                return result.float() if is_view else result
             if func is F.linear:
                 return _linear(*args, **kwargs)
             if func is F.embedding:

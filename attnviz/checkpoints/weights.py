@@ -51,12 +51,12 @@ class Entry:
 def entries(files: list[Path]) -> dict[str, Entry]:
     """Return the tensors of these files by name; only the files' headers are read."""
     _refuse_more_than_memory(files)
-    found: dict[str, Entry] = {}
+    all_entries: dict[str, Entry] = {}
     for path in files:
         refuse_pointer(path)
         _check_format(path)
-        found |= _entries_of(path)
-    return found
+        all_entries |= _entries_of(path)
+    return all_entries
 
 
 def _check_format(path: Path) -> None:

@@ -98,10 +98,10 @@ def effects_of(
 
     with suppress(queue.Interrupted):
         for layer in range(L):
-            found = (*key, settings.off_way, layer)
+            layer_key = (*key, settings.off_way, layer)
             if progress:
-                known.losses[layer] = models.computed_once(found, partial(measure, layer), _effects)
-            elif (losses := _effects.find(found)) is not None:
+                known.losses[layer] = models.computed_once(layer_key, partial(measure, layer), _effects)
+            elif (losses := _effects.find(layer_key)) is not None:
                 known.losses[layer] = losses
     return known
 

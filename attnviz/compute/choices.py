@@ -43,6 +43,6 @@ def with_text_of(page: Page, settings: Settings) -> Settings:
     text = page.text or DEFAULT_TEXT
     if settings.text == text or settings.lesson:
         return settings
-    found = changed(View(settings), text=text)
-    bare = replace(found, selection="", tab="")
-    return replace(found, selection="") if bare == Settings() else found  # as a bare address opens it
+    chosen = changed(View(settings), text=text)
+    bare = replace(chosen, selection="", tab="")
+    return replace(chosen, selection="") if bare == Settings() else chosen  # as a bare address opens it

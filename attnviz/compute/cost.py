@@ -70,8 +70,8 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
         raise ConfigError(f"Invalid JSON: {error}.") from None
     if not is_hf_config(pasted):
         return ModelConfig.from_dict(pasted), None
-    found = read_hf_config(pasted)
-    return found.model, found
+    read = read_hf_config(pasted)
+    return read.model, read
 
 
 def serving(s: Settings) -> Serving:

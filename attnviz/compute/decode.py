@@ -96,17 +96,17 @@ def written_of(view: View, ahead: int = AHEAD) -> Written:
             before, _last[text] = _last.get(text), key
 
         def run() -> Written:
-            found = before and _runs.find(before)
-            return write(view.model, view.ids, fixed, n, sampling_of(s), layer, found, ends_of(view))
+            written = before and _runs.find(before)
+            return write(view.model, view.ids, fixed, n, sampling_of(s), layer, written, ends_of(view))
 
         return models.computed_once(key, run, _runs)
 
     n = min(len(fixed) + AT_ONCE, most)
-    found = first(n)
-    while n < most and not found.ended and not queue.rerun_requested():
+    written = first(n)
+    while n < most and not written.ended and not queue.rerun_requested():
         n = min(n + CHUNK, most)
-        found = first(n)
-    return found
+        written = first(n)
+    return written
 
 
 def written_characters(view: View, written: Written) -> list[Span]:

@@ -113,25 +113,25 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
     on_layer: callback with each layer that is not cached and its number; with it, the pass stops early when the session
     requests a rerun, and the next call resumes from there. stopped: return what is cached and compute nothing.
     """
-    found, trace = _on_text(view.run, view.ids, view.n_padding), view.trace
+    scored, trace = _on_text(view.run, view.ids, view.n_padding), view.trace
     if stopped:
-        return found
+        return scored
     words = words_in(view.run, view.ids)
-    with found.lock, suppress(queue.Interrupted):
-        for layer in range(len(found.labels), view.config.n_layers):
+    with scored.lock, suppress(queue.Interrupted):
+        for layer in range(len(scored.labels), view.config.n_layers):
             if on_layer and queue.rerun_requested():
                 raise queue.Interrupted
             one = trace.layers[layer]
             scores = analysis.score([one.weights], [one.allowed], trace.tokens)
             columns = analysis.largest_columns(one.weights, one.allowed)
             first = first_token_weight([one.weights], [one.allowed])
-            found.scores.append((scores, columns))
-            found.strongest.append(strongest_of_layer(layer, one.weights, one.allowed, words))
-            found.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
-            found.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
+            scored.scores.append((scores, columns))
+            scored.strongest.append(strongest_of_layer(layer, one.weights, one.allowed, words))
+            scored.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
+            scored.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
             if on_layer:
                 on_layer(layer, one)
-    return found
+    return scored
 
 
 def is_layerwise(view: View) -> bool:
@@ -163,9 +163,9 @@ def _on_text(run: Run, ids: tuple[int, ...], n_padding: int) -> OnText:
 
 def text_scores_of(view: View, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
     """Return one head's scores on the text, and the key with most of its weight."""
-    found = on_text(view, stopped=True).scores
-    if layer < len(found):
-        scores, columns = found[layer]
+    scored = on_text(view, stopped=True).scores
+    if layer < len(scored):
+        scores, columns = scored[layer]
         return scores.of(0, head), columns[head]
     one = view.trace.layers[layer]
     weights = one.weights[head][None]  # (1, T, T)

@@ -29,7 +29,7 @@ def lessons() -> tuple[dict[str, Lesson], list[Unread]]:
 
     A user's lesson replaces the shipped one of the same name. With a plan, those in it alone, in its order.
     """
-    found: dict[str, Lesson] = {}
+    parsed: dict[str, Lesson] = {}
     unread: list[Unread] = []
     for name in _names():
         paths = _paths(name)
@@ -37,23 +37,23 @@ def lessons() -> tuple[dict[str, Lesson], list[Unread]]:
             unread.append(Unread(name, f"{PLAN} names it, and there is no lesson of this name"))
         for read in map(_parsed, paths):
             if isinstance(read, Lesson):
-                found[read.name] = read
+                parsed[read.name] = read
             else:
                 unread.append(read)
-    return found, unread
+    return parsed, unread
 
 
 def own(found: Mapping[str, Lesson]) -> list[Lesson]:
     """Return those of the user's own folder."""
     folder = _folder()
     read = map(_parsed, sorted(_files(folder))) if folder else ()
-    return [each for each in read if isinstance(each, Lesson) and found.get(each.name) is each]
+    return [lesson for lesson in read if isinstance(lesson, Lesson) and found.get(lesson.name) is lesson]
 
 
 def lesson(name: str) -> Lesson | None:
     """Return the lesson of this name, also one that is not in the plan, or None."""
-    found = [read for read in map(_parsed, _paths(name)) if isinstance(read, Lesson)]
-    return found[-1] if found else None
+    readable = [read for read in map(_parsed, _paths(name)) if isinstance(read, Lesson)]
+    return readable[-1] if readable else None
 
 
 def planned() -> bool:

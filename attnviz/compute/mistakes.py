@@ -44,10 +44,10 @@ class Excerpt:
 
 def excerpt(view: View) -> Excerpt:
     """Return the changed lines of the mistaken version with the lines around them."""
-    found = diffs(view)
-    kept = [line for diff in found.values() for line in diff.splitlines() if line[0] in " -" and line[1:].strip()]
+    changed = diffs(view)
+    kept = [line for diff in changed.values() for line in diff.splitlines() if line[0] in " -" and line[1:].strip()]
     mistaken = frozenset(i for i, line in enumerate(kept) if line[0] == "-")
-    return Excerpt(tuple(found), tuple(line[2:] for line in kept), mistaken)
+    return Excerpt(tuple(changed), tuple(line[2:] for line in kept), mistaken)
 
 
 def _shown(diff: str) -> str:
@@ -96,10 +96,10 @@ def reason(view: View) -> str:
 
 def symptom_of(view: View) -> Symptom:
     """Return what the correct and the mistaken version compute. CannotOccur if `reason` is not empty."""
-    found = outcome_of(view)
-    if found.symptom is None:
-        raise CannotOccur(found.reason)
-    return found.symptom
+    outcome = outcome_of(view)
+    if outcome.symptom is None:
+        raise CannotOccur(outcome.reason)
+    return outcome.symptom
 
 
 def labels_of(view: View, symptom: Symptom) -> list[str]:

@@ -98,8 +98,8 @@ def read(text: str, model: str = "own") -> Read:
     """Tokenize a text with the tokenizer of this model."""
     reader = tokenizer_of(model)
     ids = reader.encode(text)
-    found = reader.spans(ids)
-    shown, first = whole(found, MAX_TOKENS), [span for span in found if span.stop <= MAX_TOKENS]
+    spans = reader.spans(ids)
+    shown, first = whole(spans, MAX_TOKENS), [span for span in spans if span.stop <= MAX_TOKENS]
     return Read(len(ids), tuple(ids[:shown]), tuple(reader.labels(ids[:shown])), tuple(first), len(graphemes(text)))
 
 

@@ -113,11 +113,11 @@ class Download:
 
 def download(name: str) -> Download:
     """Start a download, or return the running one."""
-    found = _downloads.get(name)
-    if found is None or not found.running:
-        found = _downloads[name] = Download(name)
-        threading.Thread(target=found.run, name=f"download {name}", daemon=True).start()
-    return found
+    running = _downloads.get(name)
+    if running is None or not running.running:
+        running = _downloads[name] = Download(name)
+        threading.Thread(target=running.run, name=f"download {name}", daemon=True).start()
+    return running
 
 
 def running() -> Download | None:

@@ -56,10 +56,10 @@ Stamp = tuple[int, int]  # a file's modification time in nanoseconds and its siz
 def stamp_of(file: Path) -> Stamp:
     """Return the file's modification time and size, a cache key that changes when it is saved."""
     try:
-        found = file.stat()
+        stats = file.stat()
     except OSError:
         return 0, 0
-    return found.st_mtime_ns, found.st_size
+    return stats.st_mtime_ns, stats.st_size
 
 
 def task_of(file: Path, otherwise: str) -> str:

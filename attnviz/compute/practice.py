@@ -177,12 +177,12 @@ def lessons_on(question: Question) -> list[tuple[str, str]]:
 
 def pages_to_review(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return for each subject with a wrong answer its name, and the pages and lessons on its missed questions."""
-    found: dict[str, dict[str, str]] = {}
+    by_subject: dict[str, dict[str, str]] = {}
     for question, grade in zip(attempt.questions, attempt.grades(), strict=True):
         if not grade.right:
             for name, address in (where(question), *lessons_on(question)):
-                found.setdefault(question.subject, {}).setdefault(name, address)
-    return [(SUBJECTS[subject], list(found[subject].items())) for subject in SUBJECTS if subject in found]
+                by_subject.setdefault(question.subject, {}).setdefault(name, address)
+    return [(SUBJECTS[subject], list(by_subject[subject].items())) for subject in SUBJECTS if subject in by_subject]
 
 
 def orders(question: Question, given: str) -> dict[str, str]:
@@ -193,20 +193,20 @@ def orders(question: Question, given: str) -> dict[str, str]:
     answer = question.answer
     if not isinstance(answer, OrderAnswer):
         return {}
-    found = answer.places(given)
-    if found in ((), answer.order):
+    places = answer.places(given)
+    if places in ((), answer.order):
         return {"Right order": "\n".join(answer.items[i] for i in answer.order)}
-    first = answer.first_difference(found)
+    first = answer.first_difference(places)
     return {
         title: "\n".join(f"{'→' if n == first else ' '} {n + 1} {answer.items[i]}" for n, i in enumerate(order))
-        for title, order in (("Your order", found), ("Right order", answer.order))
+        for title, order in (("Your order", places), ("Right order", answer.order))
     }
 
 
 def cell_of(given: object) -> tuple[int, int] | None:
     """Parse a chosen cell from its text; None if there is none."""
-    found = re.findall(r"\d{1,6}", str(given))
-    return (int(found[0]), int(found[1])) if len(found) == 2 else None
+    numbers = re.findall(r"\d{1,6}", str(given))
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 else None
 
 
 def shown(question: Question, given: str) -> str:

@@ -225,10 +225,10 @@ def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dic
     """Return losses (T - 1,) in nats on the first MAX_COMPARED tokens: conversion method -> {number of KV heads: …}."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
     key = "losses", models.run_of(base), ids
-    found = models.computed_once(key, lambda: _losses_by_way(base, ids), _conversions)
+    by_way = models.computed_once(key, lambda: _losses_by_way(base, ids), _conversions)
     losses: dict[str, dict[int, np.ndarray]] = {}
-    for way, n_kv_heads in sorted(found, key=itemgetter(1)):  # lines are drawn in this order
-        losses.setdefault(way, {})[n_kv_heads] = found[way, n_kv_heads]
+    for way, n_kv_heads in sorted(by_way, key=itemgetter(1)):  # lines are drawn in this order
+        losses.setdefault(way, {})[n_kv_heads] = by_way[way, n_kv_heads]
     return losses
 
 

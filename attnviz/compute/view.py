@@ -71,9 +71,9 @@ class View:
     @cached_property
     def spans(self) -> list[Span]:
         """Which tokens of the text together are one character: (start, stop, text), in order; each token is in one."""
-        found = [span for span in self._read.spans if span.stop <= len(self.ids)]
-        n = found[-1].stop if found else 0
-        return found + [Span(i, i + 1, self.labels[i]) for i in range(n, len(self.ids))]  # one too long to be whole
+        complete = [span for span in self._read.spans if span.stop <= len(self.ids)]
+        n = complete[-1].stop if complete else 0
+        return complete + [Span(i, i + 1, self.labels[i]) for i in range(n, len(self.ids))]  # one too long to be whole
 
     @cached_property
     def n_split(self) -> int:

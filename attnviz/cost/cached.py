@@ -54,12 +54,12 @@ def cache(
 
 def _states(model: ModelConfig, bits: float | None) -> list[tuple[int, Expression]]:
     """Return the numbers or bytes of each mixer's state and convolution, with the number of layers."""
-    found = []
+    states = []
     for n, mixer in caching(model):
         sizes = [each.numbers if bits is None else each.numbers * _state_bytes(each) for each in mixer.state()]
         if sizes:
-            found.append((n, total(sizes)))
-    return found
+            states.append((n, total(sizes)))
+    return states
 
 
 def _state_bytes(state: State) -> Value:

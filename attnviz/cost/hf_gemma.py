@@ -125,8 +125,8 @@ def _gemma4(f: Fields, *, unified: bool) -> dict[str, Any]:
         )  # fmt: skip
         feed = Dense(d_ff * (2 if double and reader is not None else 1))
         layers.append(Layer((mixer, feed, *mixture, *inside), 4, shares_cache_of=reader))
-    found = s | {"mixed_layers": tuple(layers)}
+    fields = s | {"mixed_layers": tuple(layers)}
     if width is None:
-        return found
+        return fields
     rows = f.size("vocab_size_per_layer_input")
-    return found | {"other_parts": (per_layer_embeddings(n, rows, width, C),)}
+    return fields | {"other_parts": (per_layer_embeddings(n, rows, width, C),)}

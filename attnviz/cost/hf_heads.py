@@ -18,8 +18,8 @@ BASE_WITH_OUTPUT_LAYER = ("chatglm",)  # whose files name the base class
 
 def name_in(class_name: str) -> str:
     """Return the architecture's name in a class name, in lower case: "llama" of "LlamaForCausalLM"."""
-    found = CLASS.fullmatch(class_name)
-    return (found["name"] if found else class_name).lower()
+    match = CLASS.fullmatch(class_name)
+    return (match["name"] if match else class_name).lower()
 
 
 def read_head(name: str, f: Fields, beside: dict) -> dict[str, Any]:
@@ -28,19 +28,19 @@ def read_head(name: str, f: Fields, beside: dict) -> dict[str, Any]:
     name: the model_type. beside: the file around the decoder's part, the decoder itself if it has no parts.
     """
     given: Any = f.config.get("architectures") or beside.get("architectures")
-    found = CLASS.fullmatch(given[0]) if isinstance(given, list) and given and isinstance(given[0], str) else None
-    base = found is not None and found["base"] and name not in BASE_WITH_OUTPUT_LAYER
-    if found is None or found["task"] in OUTPUT_LAYER or not (found["task"] or base):
+    match = CLASS.fullmatch(given[0]) if isinstance(given, list) and given and isinstance(given[0], str) else None
+    base = match is not None and match["base"] and name not in BASE_WITH_OUTPUT_LAYER
+    if match is None or match["task"] in OUTPUT_LAYER or not (match["task"] or base):
         return {}
     if base and beside is not f.config and "architectures" not in f.config:  # the class of all parts together
         return {}
     f.used["architectures"] = given[0]
     rows, bias = 0, False
-    if found["task"] in WITH_LABELS:
-        rows, bias = _labels(f, beside), WITH_LABELS[found["task"]]
-    elif found["task"] == ANSWERS:
+    if match["task"] in WITH_LABELS:
+        rows, bias = _labels(f, beside), WITH_LABELS[match["task"]]
+    elif match["task"] == ANSWERS:
         rows, bias = _labels(f, beside) if name in ANSWERS_BY_LABELS else 2, True
-    elif found["task"]:
+    elif match["task"]:
         f.uncounted["architectures"] = f"the head of {given[0][:60]}, which AttnViz does not know"
     return {"tie_embeddings": False, "lm_head_bias": bias, "head_rows": rows}
 

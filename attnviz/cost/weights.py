@@ -127,10 +127,10 @@ def output_weights(model: ModelConfig) -> int:
 def embeddings(model: ModelConfig) -> dict[str, Expression]:
     """Return the parameters of the embeddings of tokens, and of positions if they are learned."""
     C = width(model)
-    found: dict[str, Expression] = {"token embeddings": letter("U", model.vocab_size) * C}
+    tables: dict[str, Expression] = {"token embeddings": letter("U", model.vocab_size) * C}
     if model.learned_position_rows:
-        found["position embeddings"] = model.learned_position_rows * C
-    return found
+        tables["position embeddings"] = model.learned_position_rows * C
+    return tables
 
 
 def _unread_embeddings(c: ModelConfig) -> int:

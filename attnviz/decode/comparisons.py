@@ -280,16 +280,16 @@ def differing(
 
     Two seeds per text are tried at each temperature. Some are equal if not even the highest gives enough.
     """
-    found: dict[tuple[int, ...], tuple[Sampling, list[Step]]] = {}
+    by_text: dict[tuple[int, ...], tuple[Sampling, list[Step]]] = {}
     for rise in range(MOST_RISES + 1):
-        found = {}
+        by_text = {}
         for seed in range(sampling.seed, sampling.seed + 2 * n_texts):
             own = replace(sampling, temperature=sampling.temperature + rise * WARMER, seed=seed)
             steps = list(generate(model, ids, n, own))
-            found.setdefault(tuple(step.id for step in steps), (own, steps))
-            if len(found) == n_texts:
-                return list(found.values())
-    return (list(found.values()) * n_texts)[:n_texts]
+            by_text.setdefault(tuple(step.id for step in steps), (own, steps))
+            if len(by_text) == n_texts:
+                return list(by_text.values())
+    return (list(by_text.values()) * n_texts)[:n_texts]
 
 
 def shared(

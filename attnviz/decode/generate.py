@@ -97,15 +97,15 @@ def losses(
 
     on_read: called after each token that was read.
     """
-    found: list[float] = []
+    so_far: list[float] = []
     ids = checked_ids(model, ids)
     for now, then in pairwise(ids):
         try:
-            found.append(-float(read(model, [now], cache)[-1].log_softmax(-1)[then]))
+            so_far.append(-float(read(model, [now], cache)[-1].log_softmax(-1)[then]))
         except CacheFull:
             break
         on_read()
-    return found
+    return so_far
 
 
 def checked_ids(model: Transformer, ids: Any) -> list[int]:

@@ -99,17 +99,17 @@ def keep_largest(logits: Tensor) -> Tensor:
 
 def stages(logits: Tensor, ids: Sequence[int], sampling: Sampling) -> list[Stage]:
     """Return the distribution before any filter and after each active filter. ids: the text so far."""
-    found = [Stage("model", _probabilities(logits))]
+    passed = [Stage("model", _probabilities(logits))]
 
     def then(name: str, filtered: Tensor) -> Tensor:
-        found.append(Stage(name, _probabilities(filtered)))
+        passed.append(Stage(name, _probabilities(filtered)))
         return filtered
 
     if sampling.repetition_penalty != 1:
         logits = then("repetition penalty", penalise_repetition(logits, ids, sampling.repetition_penalty))
     if sampling.temperature == 0:
         then("greedy", keep_largest(logits))
-        return found
+        return passed
     if sampling.temperature != 1:
         logits = then("temperature", scale_by_temperature(logits, sampling.temperature))
     if sampling.top_k is not None:
@@ -118,7 +118,7 @@ def stages(logits: Tensor, ids: Sequence[int], sampling: Sampling) -> list[Stage
         logits = then("top-p", keep_top_p(logits, sampling.top_p))
     if sampling.min_p is not None:
         logits = then("min-p", keep_min_p(logits, sampling.min_p))
-    return found
+    return passed
 
 
 def distribution(logits: Tensor, ids: Sequence[int], sampling: Sampling) -> Tensor:

@@ -90,12 +90,12 @@ def write(
         if end > known:
             logits = read(model, ids[-1:], list(cache), rows)
         last = end - 1 - read_before if end <= known else 0  # index of the last of them in its pass
-        found = stages(logits[last], ids[:end], sampling)
-        drawn = draw(found[-1].probabilities, uniform(sampling.seed, end))
+        passed = stages(logits[last], ids[:end], sampling)
+        drawn = draw(passed[-1].probabilities, uniform(sampling.seed, end))
         if end >= known:
             ids.append(drawn)
         row = rows.weights[-1][:, last, :end].clone()  # a copy: a view would keep all rows of the pass in memory
-        steps.append(_step(ids[end], drawn, found, _bytes(cache, end), row))
+        steps.append(_step(ids[end], drawn, passed, _bytes(cache, end), row))
         if _ended(steps, len(fixed), ends):
             break
     ended = _ended(steps, len(fixed), ends)
@@ -143,10 +143,10 @@ def _bytes(cache: Sequence[KVCache], n_tokens: int) -> tuple[int, ...]:
     return tuple(sum(t.narrow(-2, 0, n_tokens).nbytes for t in layer.tensors) for layer in cache)
 
 
-def _step(chosen: int, drawn: int, found: Sequence[Stage], layer_bytes: tuple[int, ...], row: Tensor) -> WrittenStep:
-    before = found[0].probabilities
+def _step(chosen: int, drawn: int, passed: Sequence[Stage], layer_bytes: tuple[int, ...], row: Tensor) -> WrittenStep:
+    before = passed[0].probabilities
     best = before.topk(min(CANDIDATES, len(before))).indices.tolist()
     shown = best if chosen in best else [*best[:-1], chosen]
-    odds = tuple((stage.name, tuple(stage.probabilities[shown].tolist())) for stage in found)
-    left = tuple(int((stage.probabilities > 0).sum()) for stage in found)
+    odds = tuple((stage.name, tuple(stage.probabilities[shown].tolist())) for stage in passed)
+    left = tuple(int((stage.probabilities > 0).sum()) for stage in passed)
     return WrittenStep(chosen, drawn, float(before[chosen]), tuple(shown), odds, left, layer_bytes, row)

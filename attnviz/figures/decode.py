@@ -117,12 +117,12 @@ def stored_text(weights: str) -> str:
     return f"Weights are stored in {weights} and multiplied in float32; the cache is float32."
 
 
-def work(found: Compared) -> Drawing:
+def work(compared: Compared) -> Drawing:
     """Draw the multiplications and bytes read of one step, with a cache and without."""
-    n, ways = found.n_tokens, {"with a cache": found.with_cache, "without a cache": found.without}
+    n, ways = compared.n_tokens, {"with a cache": compared.with_cache, "without a cache": compared.without}
     figure = base_figure(240, barmode="group", bargap=0.3)
-    n_bytes = max(*found.with_cache[1:], *found.without[1:])
-    scales = found.without.multiplications, n_bytes, n_bytes
+    n_bytes = max(*compared.with_cache[1:], *compared.without[1:])
+    scales = compared.without.multiplications, n_bytes, n_bytes
     for (name, each), colour in zip(ways.items(), (NEUTRAL, FAINT), strict=True):
         figure.add_bar(
             x=[value / scale for value, scale in zip(each, scales, strict=True)], y=list(WORK), orientation="h",
@@ -134,38 +134,38 @@ def work(found: Compared) -> Drawing:
         yaxis={**BARE, "autorange": "reversed"}, legend={"orientation": "h", "y": 1.2},
     )  # fmt: skip
     share = Equation(
-        Value(found.without.multiplications, "m′", "multiplications without a cache, MLA expanded", latex="m'")
-        / Value(found.with_cache.multiplications, "m", "multiplications with a cache, MLA absorbed")
+        Value(compared.without.multiplications, "m′", "multiplications without a cache, MLA expanded", latex="m'")
+        / Value(compared.with_cache.multiplications, "m", "multiplications with a cache, MLA absorbed")
     )
-    latent = found.without.multiplications != n * found.with_cache.multiplications
+    latent = compared.without.multiplications != n * compared.with_cache.multiplications
     every = "both" if n == 2 else f"all {n}"
     return Drawing(
         figure,
         title=f"With a cache, a step computes 1 token instead of {n}",
         note=f"The step that reads the last of {count(n, 'token')}. With a cache it reads the keys and values of "
         f"{every}, its own included. Without one {every} are recomputed: {number_text(share.value)} times the "
-        f"multiplications. {stored_text(found.weights)}",
+        f"multiplications. {stored_text(compared.weights)}",
         more="The tokens are the prompt's and all that were written, also those stepped back over. Counted by formula, "
         f"masked scores and the logits of {every} included; bars of one unit share a linear scale. Largest difference "
-        f"of the logits: {written(found.difference, '.1e')}.",
-        alt=f"A step with a cache computes 1 token, {found.with_cache.multiplications:,} multiplications; without a "
-        f"cache {n}, {found.without.multiplications:,}.",
+        f"of the logits: {written(compared.difference, '.1e')}.",
+        alt=f"A step with a cache computes 1 token, {compared.with_cache.multiplications:,} multiplications; without a "
+        f"cache {n}, {compared.without.multiplications:,}.",
         table={"": list(WORK), **{name: list(each) for name, each in ways.items()}},
         formula=share.tex() if latent else "", legend=meanings(share) if latent else "",
     )  # fmt: skip
 
 
-def step_times(found: Compared, seconds: Sequence[Spread]) -> Drawing:
+def step_times(compared: Compared, seconds: Sequence[Spread]) -> Drawing:
     """Draw the milliseconds of one step, measured here with a cache and without."""
-    names, works = ["with a cache", "without a cache"], (found.with_cache, found.without)
+    names, works = ["with a cache", "without a cache"], (compared.with_cache, compared.without)
     one, all_of_it = seconds
     slower = all_of_it.median / one.median
-    title = f"Measured: a step over {found.n_tokens} tokens takes {slower:.1f} times as long without a cache"
+    title = f"Measured: a step over {compared.n_tokens} tokens takes {slower:.1f} times as long without a cache"
     if one.overlaps(all_of_it):
         title = f"Measured: {_ms(one.median)} with a cache, {_ms(all_of_it.median)} without; the two ranges overlap"
     speeds = [2e-9 * each.multiplications / s.median for each, s in zip(works, seconds, strict=True)]
     with_cache, without = map(significant, speeds)
-    more = found.without.multiplications / found.with_cache.multiplications
+    more = compared.without.multiplications / compared.with_cache.multiplications
     return Drawing(
         _times(names, seconds),
         title=title,
@@ -173,7 +173,7 @@ def step_times(found: Compared, seconds: Sequence[Spread]) -> Drawing:
         f"a cache, {number_text(more)} times the multiplications take {slower:.1f} times as long: {without} "
         f"GFLOP/s instead of {with_cache}.{unsteady(seconds)}",
         alt="; ".join(f"{name}: {quartiles(s)}" for name, s in zip(names, seconds, strict=True))
-        + f". {found.n_tokens} tokens without a cache take {slower:.1f} times as long.",
+        + f". {compared.n_tokens} tokens without a cache take {slower:.1f} times as long.",
         table={
             "": names, **time_columns(seconds), "times as long": [1.0, round(slower, 1)],
             "GFLOP/s": [with_cache, without],
@@ -243,12 +243,12 @@ def rate_text(member: Member) -> str:
     return f"{rate.median:.0f} tokens per second (quartiles {rate.low:.0f}–{rate.high:.0f})"
 
 
-def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
+def growth(members: Sequence[Member], n_tokens: int) -> Drawing:
     """Draw the growth of the checkpoints' caches on one scale."""
     figure = base_figure(300, legend={"orientation": "h", "y": 1.15})
-    n = max(len(member.ids) for member in found)
+    n = max(len(member.ids) for member in members)
     x = [n_tokens, n_tokens + n]
-    for member in found:
+    for member in members:
         style = kind_style(member.model.partition("-")[0])
         figure.add_scatter(
             x=x, y=[member.token_bytes * t for t in x], mode="lines", name=SHIPPED[member.model],
@@ -258,27 +258,27 @@ def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
     figure.update_layout(
         xaxis={"title": {"text": "tokens"}}, yaxis={"title": {"text": "bytes cached"}, "rangemode": "tozero"}
     )
-    most, least = max(found, key=lambda m: m.token_bytes), min(found, key=lambda m: m.token_bytes)
+    most, least = max(members, key=lambda m: m.token_bytes), min(members, key=lambda m: m.token_bytes)
     return Drawing(
         figure,
         title=f"{SHIPPED[most.model]} caches {most.token_bytes:,} B per token, {SHIPPED[least.model]} "
         f"{least.token_bytes:,} B",
         note=f"The five trained checkpoints continue the same text by {count(n, 'token')}. Bytes are counted in the "
         "live caches of all layers, float32.",
-        alt="; ".join(f"{SHIPPED[m.model]} caches {m.token_bytes:,} B per token" for m in found) + ".",
+        alt="; ".join(f"{SHIPPED[m.model]} caches {m.token_bytes:,} B per token" for m in members) + ".",
         table={
-            "model": [SHIPPED[m.model] for m in found], "bytes per token": [m.token_bytes for m in found],
-            f"bytes after {x[1]} tokens": [m.token_bytes * x[1] for m in found],
+            "model": [SHIPPED[m.model] for m in members], "bytes per token": [m.token_bytes for m in members],
+            f"bytes after {x[1]} tokens": [m.token_bytes * x[1] for m in members],
         },
     )  # fmt: skip
 
 
-def family_times(found: Sequence[Member]) -> Drawing:
+def family_times(members: Sequence[Member]) -> Drawing:
     """Draw the milliseconds of each checkpoint's decode step, measured here."""
-    fastest = min(found, key=lambda m: m.seconds.median)
-    slowest = max(found, key=lambda m: m.seconds.median)
+    fastest = min(members, key=lambda m: m.seconds.median)
+    slowest = max(members, key=lambda m: m.seconds.median)
     apart = slowest.seconds.median / fastest.seconds.median
-    names, seconds = [SHIPPED[m.model] for m in found], [m.seconds for m in found]
+    names, seconds = [SHIPPED[m.model] for m in members], [m.seconds for m in members]
     rates = [s.per_second(1) for s in seconds]
     title = f"Measured here: {SHIPPED[slowest.model]}'s step takes {apart:.1f} times {SHIPPED[fastest.model]}'s"
     if fastest.seconds.overlaps(slowest.seconds):
@@ -288,7 +288,7 @@ def family_times(found: Sequence[Member]) -> Drawing:
     return Drawing(
         _times(names, seconds),
         title=title,
-        note=f"Times are of whole steps, not only of reading the cache. {_against(found)} Here a step reads "
+        note=f"Times are of whole steps, not only of reading the cache. {_against(members)} Here a step reads "
         "more bytes of weights than of cache.",
         more="A step is the forward pass, the filters and the sampling. Bars: median of "
         f"{seconds[0].n_runs} steps, the models in turn; lines: from the first to the third quartile."
@@ -298,19 +298,19 @@ def family_times(found: Sequence[Member]) -> Drawing:
         table={
             "model": names, **time_columns(seconds), "tokens per second": [round(r.median) for r in rates],
             "first to third quartile": [f"{r.low:.0f}–{r.high:.0f}" for r in rates],
-            "cache bytes per token": [m.token_bytes for m in found],
+            "cache bytes per token": [m.token_bytes for m in members],
         },
     )  # fmt: skip
 
 
-def _against(found: Sequence[Member]) -> str:
+def _against(members: Sequence[Member]) -> str:
     """Say whose step is faster or slower than that of the largest cache, by more than the spread."""
-    most = max(found, key=lambda m: m.token_bytes)
+    most = max(members, key=lambda m: m.token_bytes)
     by_finding: dict[str, list[str]] = {"faster": [], "slower": [], "within the spread (no difference shown)": []}
-    for each in found:
-        if each is not most:
-            same = each.seconds.overlaps(most.seconds)
-            finding = "faster" if each.seconds.median < most.seconds.median else "slower"
-            by_finding["within the spread (no difference shown)" if same else finding].append(SHIPPED[each.model])
+    for member in members:
+        if member is not most:
+            same = member.seconds.overlaps(most.seconds)
+            finding = "faster" if member.seconds.median < most.seconds.median else "slower"
+            by_finding["within the spread (no difference shown)" if same else finding].append(SHIPPED[member.model])
     findings = "; ".join(f"{listed(names)} {finding}" for finding, names in by_finding.items() if names)
     return f"Compared with {SHIPPED[most.model]}, which caches the most: {findings}."

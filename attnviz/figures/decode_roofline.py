@@ -33,53 +33,53 @@ def _stored(weights: str) -> str:
     return f"{stored_text(weights)} {halved}"
 
 
-def roofline(found: Roofline) -> Drawing:
+def roofline(placed: Roofline) -> Drawing:
     """Draw the FLOP/s of prefill and of a decode step by FLOPs per byte read, under this machine's roofline."""
-    prefill, one = found.phases
-    peak, stream = found.flops.median, found.nbytes.median
-    intensity = [phase.flops / phase.bytes_read for phase in found.phases]
-    speed = [phase.seconds.per_second(phase.flops) for phase in found.phases]
+    prefill, one = placed.phases
+    peak, stream = placed.flops.median, placed.nbytes.median
+    intensity = [phase.flops / phase.bytes_read for phase in placed.phases]
+    speed = [phase.seconds.per_second(phase.flops) for phase in placed.phases]
     equation = Equation(
         letter("f", one.flops, "FLOPs of a decode step") / Value(one.bytes_read, "r", "bytes it reads"), digits=2
     )
     per_token = 1e3 * prefill.seconds.median / prefill.n_tokens
-    measured = [phase.seconds for phase in found.phases]
+    measured = [phase.seconds for phase in placed.phases]
     reached = [each.median / min(peak, stream * at) for each, at in zip(speed, intensity, strict=True)]
     return Drawing(
-        _roofline_chart(found, intensity, speed),
+        _roofline_chart(placed, intensity, speed),
         title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
         note=f"Prefill reads the weights once for {count(prefill.n_tokens, 'token')}, the prompt and all written ones: "
         f"{per_token:.3f} ms per token. A decode step reads them for one: {1e3 * one.seconds.median:.2f} ms. The roof "
         f"is a bound: prefill reaches {reached[0]:.0%} of it and the decode step {reached[1]:.0%}; starting many small "
         "operations takes time too.",
         more=f"Measured on this machine, one thread: medians of {one.seconds.n_runs} runs; error bars: quartiles. The "
-        f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
-        f"copy. Prefill: {quartiles(prefill.seconds)}; decode step: {quartiles(one.seconds)}."
-        f"{unsteady((*measured, found.flops, found.nbytes))}",
+        f"roofline's quartiles are {_range(placed.flops)}FLOP/s in a matrix product and {_range(placed.nbytes)}B/s in "
+        f"a copy. Prefill: {quartiles(prefill.seconds)}; decode step: {quartiles(one.seconds)}."
+        f"{unsteady((*measured, placed.flops, placed.nbytes))}",
         alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
         f"{peak / stream:.1f}.",
         table={
-            "phase": [phase.name for phase in found.phases], "tokens": [phase.n_tokens for phase in found.phases],
-            "FLOPs": [phase.flops for phase in found.phases],
-            "bytes read": [phase.bytes_read for phase in found.phases],
+            "phase": [phase.name for phase in placed.phases], "tokens": [phase.n_tokens for phase in placed.phases],
+            "FLOPs": [phase.flops for phase in placed.phases],
+            "bytes read": [phase.bytes_read for phase in placed.phases],
             "FLOPs per byte": [round(i, 2) for i in intensity],
             "share of the roof": [f"{share:.0%}" for share in reached], **time_columns(measured),
         },
-        formula=equation.tex(), legend=f"{meanings(equation)} {COUNTED} {_stored(found.weights)}",
+        formula=equation.tex(), legend=f"{meanings(equation)} {COUNTED} {_stored(placed.weights)}",
     )  # fmt: skip
 
 
-def _roofline_chart(found: Roofline, intensity: list[float], speed: list[Spread]) -> Chart:
+def _roofline_chart(placed: Roofline, intensity: list[float], speed: list[Spread]) -> Chart:
     """Return the roof, and a point per phase at its FLOPs per byte and its FLOP/s."""
-    peak, stream = found.flops.median, found.nbytes.median
+    peak, stream = placed.flops.median, placed.nbytes.median
     ridge = peak / stream
     x = [min(*intensity, ridge) / 4, ridge, max(*intensity, ridge) * 4]
     y = [min(peak, stream * i) for i in x]
     figure = base_figure(360, showlegend=False)
     figure.add_scatter(x=x, y=y, mode="lines", line={"color": FAINT, "width": 3}, hoverinfo="skip")
     for text, at, xanchor, yanchor in (
-        (f"copy: {_rate(found.nbytes)}B/s", (math.sqrt(x[0] * x[1]), math.sqrt(y[0] * y[1])), "left", "top"),
-        (f"matrix product: {_rate(found.flops)}FLOP/s", (x[2], peak), "right", "bottom"),
+        (f"copy: {_rate(placed.nbytes)}B/s", (math.sqrt(x[0] * x[1]), math.sqrt(y[0] * y[1])), "left", "top"),
+        (f"matrix product: {_rate(placed.flops)}FLOP/s", (x[2], peak), "right", "bottom"),
     ):
         away = {"xshift": 10, "yshift": -4} if yanchor == "top" else {"yshift": 4}  # pixels off the line
         figure.add_annotation(
@@ -87,14 +87,14 @@ def _roofline_chart(found: Roofline, intensity: list[float], speed: list[Spread]
             **away,
         )  # fmt: skip
     figure.add_scatter(
-        x=intensity, y=[each.median for each in speed], mode="markers+text", text=[p.name for p in found.phases],
+        x=intensity, y=[spread.median for spread in speed], mode="markers+text", text=[p.name for p in placed.phases],
         textposition="bottom right", marker={"color": PETROL, "size": 12}, hoverinfo="skip",
         error_y={
-            "type": "data", "symmetric": False, "array": [each.high - each.median for each in speed],
-            "arrayminus": [each.median - each.low for each in speed], "color": PETROL, "thickness": 2,
+            "type": "data", "symmetric": False, "array": [spread.high - spread.median for spread in speed],
+            "arrayminus": [spread.median - spread.low for spread in speed], "color": PETROL, "thickness": 2,
         },
     )  # fmt: skip
-    lowest = min(y[0], *(each.low for each in speed))
+    lowest = min(y[0], *(spread.low for spread in speed))
     figure.update_layout(
         xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}, **_log_ticks(x[0], x[2])},
         yaxis={"type": "log", "title": {"text": "FLOP/s"}, "tickformat": "~s", "showgrid": False,  # labels stand there

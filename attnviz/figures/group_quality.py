@@ -126,9 +126,9 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
     """
     counts = sorted({k for by_count in ways.values() for k in by_count}, reverse=True)
     mha = ways[AVERAGED][counts[0]]
-    found = {way: {k: paired_difference(x, mha) for k, x in by.items()} for way, by in ways.items()}
+    changes = {way: {k: paired_difference(x, mha) for k, x in by.items()} for way, by in ways.items()}
     figure = base_figure(height=330, hovermode="x unified", legend=ABOVE)
-    for way, by_count in found.items():
+    for way, by_count in changes.items():
         dash, symbol, colour = WAYS[way]
         figure.add_scatter(
             x=[counts.index(k) for k in by_count], y=[d.mean for d in by_count.values()], name=way,
@@ -140,7 +140,7 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
         figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(counts))), ticktext=list(map(str, counts)), title="KV heads")
     figure.update_yaxes(title="loss minus MHA's, nats per token")
-    title = _losses_finding(found[AVERAGED], n_kv_heads)
+    title = _losses_finding(changes[AVERAGED], n_kv_heads)
     uptrained = f" {UPTRAINED}; {count(counts[0], 'KV head')}: MHA itself." if TRAINED in ways else ""
     return Drawing(
         figure,
@@ -155,8 +155,8 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
         more=f"{INDEPENDENT}{uptrained} *Averaged* and *first head of each group* convert the MHA checkpoint without "
         "further training (arXiv 2305.13245, which then uptrains on about 5% of the tokens); *best grouping* averages "
         "the groups that lose least, neighbours or not.",
-        alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in found.items()),
-        table=_losses_table(counts, ways, found),
+        alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in changes.items()),
+        table=_losses_table(counts, ways, changes),
     )
 
 
@@ -216,12 +216,12 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
     """
     mha = members[0]
     to_bits = len(mha.losses) / math.log(2) / n_characters  # from nats per token to bits per character
-    found = [_in_bits(paired_difference(m.losses, mha.losses), to_bits) for m in members]
+    changes = [_in_bits(paired_difference(m.losses, mha.losses), to_bits) for m in members]
     bits = [bits_per_character(m.losses, n_characters) for m in members]
     figure = base_figure(height=300, showlegend=False)
     figure.add_scatter(
-        x=list(range(len(members))), y=[d.mean for d in found], mode="markers", marker=_markers(members, selected),
-        error_y=_error_bars(found), text=[m.name for m in members],
+        x=list(range(len(members))), y=[d.mean for d in changes], mode="markers", marker=_markers(members, selected),
+        error_y=_error_bars(changes), text=[m.name for m in members],
         hovertemplate="%{text}: %{y:+.3f} bits per character<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(
@@ -229,7 +229,7 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
     )
     figure.update_yaxes(title="minus MHA's, bits per character")
     here = [m.name for m in members].index(selected)
-    title = _this_text_finding(selected, found[here])
+    title = _this_text_finding(selected, changes[here])
     if members[here] is mha:
         title = f"MHA: {bits[here].value:.3f} bits per character on {text}"
     return Drawing(
@@ -237,13 +237,13 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
         title=title,
         note=f"The shipped checkpoints on {count(len(mha.losses), 'predicted token')} of {text}. {SPREAD}",
         more=INDEPENDENT,
-        alt=f"{title}. " + "; ".join(f"{m.name} {signed(d)}" for m, d in zip(members, found, strict=True)) + ".",
+        alt=f"{title}. " + "; ".join(f"{m.name} {signed(d)}" for m, d in zip(members, changes, strict=True)) + ".",
         table={
             "model": [m.name for m in members],
             "bits per character": [each.value for each in bits],
-            "minus MHA": [d.mean for d in found],
-            "standard error": [_known(d.error) for d in found],
-            "predicted tokens": [d.n for d in found],
+            "minus MHA": [d.mean for d in changes],
+            "standard error": [_known(d.error) for d in changes],
+            "predicted tokens": [d.n for d in changes],
         },
         formula=bits[here].tex(),
         legend=meanings(bits[here]),

@@ -124,10 +124,10 @@ def _not_scored(scores: HeadScores) -> str:
 
 def text_title(scores: HeadScores, column: Column | None) -> str:
     """Return the title: "On this text: 0.62 on the first token"."""
-    found = stand_out(scores, column)
-    if not found:
+    standing_out = stand_out(scores, column)
+    if not standing_out:
         return f"On this text: {_without_target(scores)}"
-    name, share = found[0]
+    name, share = standing_out[0]
     return f"On this text: {share.weight:.2f} on {_short(name, column)}"
 
 
@@ -138,22 +138,22 @@ def text_sentence(
 
     name: quotes a label and escapes it for the place where the sentence is shown.
     """
-    found = stand_out(scores, column)[:2]
+    standing_out = stand_out(scores, column)[:2]
     if not scores.n_queries:
         return "On this text: no query may attend to more than one key."
-    if not found:
+    if not standing_out:
         none = f"no score is {analysis.ABOVE_CHANCE} above chance"
         return f"On this text: {_without_target(scores)}, {none}{_spread(scores)}."
     keys = KEYS | ({analysis.COLUMN: _token(column, labels, name)} if column else {})
-    return f"On this text: {'; '.join(_share(keys[role], share, scores) for role, share in found)}."
+    return f"On this text: {'; '.join(_share(keys[role], share, scores) for role, share in standing_out)}."
 
 
 def text_label(scores: HeadScores, column: Column | None) -> str:
     """Name the strongest share, briefly: "first 0.62"."""
-    found = stand_out(scores, column)
-    if not found:
+    standing_out = stand_out(scores, column)
+    if not standing_out:
         return _without_target(scores)
-    name, share = found[0]
+    name, share = standing_out[0]
     keys = f"token {column.key}:" if column and name == analysis.COLUMN else name.removesuffix(" token")
     return f"{keys} {share.weight:.2f}"
 

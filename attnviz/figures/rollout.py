@@ -93,17 +93,17 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
     others = last.copy()
     others[query] = -1
     most = int(others.argmax())
-    found = f"{percent(last[query], 0)} of query {query} from its own token"
+    finding = f"{percent(last[query], 0)} of query {query} from its own token"
     if last[most] > 0 and most != query:
-        found += f", {percent(last[most], 0)} from {most} {{}}"
+        finding += f", {percent(last[most], 0)} from {most} {{}}"
     return Drawing(
         figure,
-        title=f"Rollout through {count(L, 'layer')}: " + found.format(quoted(shortened(labels[most], 30))),
+        title=f"Rollout through {count(L, 'layer')}: " + finding.format(quoted(shortened(labels[most], 30))),
         note="The same row after each layer. Rollout uses attention weights only: it ignores values, output "
         "projections and feed-forward layers, and counts a head whose output is zero like the others. "
         f"Colour ends at {bar_number(top)}.",
         alt=f"Heat map of {count(L, 'layer')} and {count(len(labels), 'token')}. "
-        + found.format(f"“{labels[most]}”")
+        + finding.format(f"“{labels[most]}”")
         + ".",
         table={"token": [f"{j} {label}" for j, label in enumerate(labels)]}
         | {f"after layer {i}": row.round(6).tolist() for i, row in enumerate(shares)},

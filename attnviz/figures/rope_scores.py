@@ -86,7 +86,7 @@ def moved_apart(
     )  # fmt: skip
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
-    found = f"score {_signed(scores[here])} at distance {m - n}"
+    finding = f"score {_signed(scores[here])} at distance {m - n}"
     constant = (
         f" The {unrotated} dimensions without rotation add {_signed(parts[-1, here] / head_dim**0.5)} at each distance."
         if unrotated
@@ -95,11 +95,11 @@ def moved_apart(
     equations = _score(parts[:, here], m, n, head_dim, unrotated)
     return Drawing(
         figure,
-        title=f"{quoted(q_label)} and {quoted(k_label)}: {found}",
+        title=f"{quoted(q_label)} and {quoted(k_label)}: {finding}",
         note=f"Query {m} and key {n} of {head.name}, {head.origin}: the same two vectors at distances 0 to "
         f"{distances[-1]} score from {_signed(scores.min())} to {_signed(scores.max())}. Fast pairs make the short "
         f"ripples, slow pairs the long trend.{constant}",
-        alt=f"“{q_label}” and “{k_label}”: {found}. The highest score is at distance {distances[scores.argmax()]}.",
+        alt=f"“{q_label}” and “{k_label}”: {finding}. The highest score is at distance {distances[scores.argmax()]}.",
         table={"distance": distances.tolist(), "score": scores.tolist()},
         formula=tex_lines(*equations),
         legend=meanings(*equations),
@@ -239,7 +239,7 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
     figure.update_xaxes(type="log", title="shift of both, in positions", dtick=1, tickformat=",", showgrid=False)
     figure.update_yaxes(type="log", title="change of the score", exponentformat="e", dtick=3)
     worst = {field: shifted.largest_difference(field) for field in ARITHMETICS}
-    found = {field: written(change, ".2g") if change else "none" for field, change in worst.items()}
+    largest = {field: written(change, ".2g") if change else "none" for field, change in worst.items()}
     tried, last = count(len(shifted.shifts) - 1, "shift"), shifted.shifts[-1]
     equations = [_shifted_score(shifted, i, m, n, head_dim) for i in (0, -1)]
     title = f"Over {tried} up to {last:,} this score {_changes(worst['float32'])} as run here"
@@ -249,10 +249,10 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
         note="The same query and key, both shifted by the same number of positions. In exact arithmetic the score "
         "depends only on their distance; any change is rounding. Shifts that change nothing have no mark on the log "
         "axis.",
-        more=f"Largest change over the {tried} tried: {found['float32']} in float32, {found['float64']} in float64, "
-        f"{found['float32_angles']} where the angles are float32 too, as in many implementations: {last:,} radians are "
-        f"then known to about {np.spacing(np.float32(last)) / 2:.1g}. Other shifts may change it more.",
-        alt=f"{title}. In float64: {found['float64']}; with angles in float32: {found['float32_angles']}.",
+        more=f"Largest change over the {tried} tried: {largest['float32']} in float32, {largest['float64']} in "
+        f"float64, {largest['float32_angles']} where the angles are float32 too, as in many implementations: {last:,} "
+        f"radians are then known to about {np.spacing(np.float32(last)) / 2:.1g}. Other shifts may change it more.",
+        alt=f"{title}. In float64: {largest['float64']}; with angles in float32: {largest['float32_angles']}.",
         table=table,
         formula=tex_lines(*equations),
         legend=meanings(*equations),

@@ -24,10 +24,10 @@ ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
 MAX_NAMED = 32  # proposals whose tokens are named below their bars
 
 
-def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawing:
+def rounds(speculated: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawing:
     """Draw the accepted and rejected tokens of each pass."""
-    accepted = [each.n_accepted for each in found.rounds]
-    rejected = [len(each.proposed) - each.n_accepted for each in found.rounds]
+    accepted = [round_.n_accepted for round_ in speculated.rounds]
+    rejected = [len(round_.proposed) - round_.n_accepted for round_ in speculated.rounds]
     x = list(range(1, len(accepted) + 1))
     figure = base_figure(260, barmode="relative", legend=ABOVE)
     for name, values, colour in (("accepted", accepted, PETROL), ("the model's own", [1] * len(x), NEUTRAL),
@@ -37,9 +37,9 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
         xaxis={"title": {"text": "pass of the model"}, "dtick": 1}, yaxis={"title": {"text": "tokens"}}
     )
     passes = Value(len(x), "p", "passes of the model")
-    agreed = Equation(Value(found.n_accepted, "a", "tokens accepted") / passes, digits=2)
-    written = Equation(Value(found.n_tokens, "n", "tokens written") / passes, digits=2)
-    saved = found.n_tokens - len(x)
+    agreed = Equation(Value(speculated.n_accepted, "a", "tokens accepted") / passes, digits=2)
+    written = Equation(Value(speculated.n_tokens, "n", "tokens written") / passes, digits=2)
+    saved = speculated.n_tokens - len(x)
     n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
     proposes = f"{SHIPPED[drafter]} proposes" if drafter in SHIPPED else f"{drafter} propose"
     drafted, alone = seconds
@@ -50,20 +50,20 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
         measured += f", {drafted.median / alone.median:.2f} times the time"
     return Drawing(
         figure,
-        title=f"{found.n_tokens} tokens in {n_passes}: {agreed.value:.2f} accepted per pass",
+        title=f"{speculated.n_tokens} tokens in {n_passes}: {agreed.value:.2f} accepted per pass",
         note=f"{proposes[0].upper()}{proposes[1:]} tokens, and one pass of the model scores all of them. From the "
         "first to the last, each is accepted or rejected; a rejection ends the pass. With the model's own token, "
-        f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes.",
-        more=f"Accepted: {found.n_accepted} of {found.n_proposed}. Below zero: the rejected token and those after it. "
-        f"{measured}"
+        f"{written.value:.2f} are written per pass, which saves {saved} of {speculated.n_tokens} passes.",
+        more=f"Accepted: {speculated.n_accepted} of {speculated.n_proposed}. Below zero: the rejected token and those "
+        f"after it. {measured}"
         + (f"; each token that {proposes} takes a pass of it." if drafter in SHIPPED else ".")
         + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone (arXiv "
         "2211.17192).",
-        alt=f"{found.n_accepted} of {found.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per pass; "
-        f"{found.n_tokens} tokens in {n_passes}, {written.value:.2f} per pass.",
+        alt=f"{speculated.n_accepted} of {speculated.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per "
+        f"pass; {speculated.n_tokens} tokens in {n_passes}, {written.value:.2f} per pass.",
         table={
-            "pass": x, "proposed": [len(each.proposed) for each in found.rounds], "accepted": accepted,
-            "rejected": rejected, "written": [len(each.ids) for each in found.rounds],
+            "pass": x, "proposed": [len(round_.proposed) for round_ in speculated.rounds], "accepted": accepted,
+            "rejected": rejected, "written": [len(round_.ids) for round_ in speculated.rounds],
         },
         formula=f"{agreed.tex()}\n{written.tex()}", legend=meanings(agreed, written),
     )  # fmt: skip
@@ -83,12 +83,12 @@ PASSES_LEGEND = (
 )
 
 
-def passes_text(found: Speculated, text_of: Callable[[Sequence[int]], str]) -> str:
+def passes_text(speculated: Speculated, text_of: Callable[[Sequence[int]], str]) -> str:
     """Format the tokens of all passes in markdown, with their own spaces: those not struck through are the text.
 
     text_of: returns the running text of token ids.
     """
-    return "".join(_pass_text(each, text_of) for each in found.rounds)
+    return "".join(_pass_text(each, text_of) for each in speculated.rounds)
 
 
 def _pass_text(each: Round, text_of: Callable[[Sequence[int]], str]) -> str:
@@ -109,14 +109,14 @@ def _marked(text: str, opening: str, closing: str) -> str:
     return f"{before}{opening}{escaped(inside)}{closing}{after}"
 
 
-def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, steps: Sequence[Spread] = ()) -> Drawing:
+def acceptance(speculated: Speculated, vocabulary: Sequence[str], k: int, steps: Sequence[Spread] = ()) -> Drawing:
     """Draw min(1, p / q) of each checked proposal as a bar, and the random number u as a mark: in the bar is accepted.
 
     k: tokens that the drafter proposes per pass. steps: times of a step of the drafter and of the model.
     """
-    checked = [(n, each) for n, round_ in enumerate(found.rounds, 1) for each in round_.checked]
-    x, names = list(range(len(checked))), [vocabulary[each.id] for _, each in checked]
-    odds = [min(1.0, each.p / each.q) for _, each in checked]
+    checked = [(n, token) for n, round_ in enumerate(speculated.rounds, 1) for token in round_.checked]
+    x, names = list(range(len(checked))), [vocabulary[token.id] for _, token in checked]
+    odds = [min(1.0, token.p / token.q) for _, token in checked]
     figure = base_figure(280, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"}, barmode="overlay")
     for name, accepted, colour in (("accepted", True, PETROL), ("rejected", False, BROWN)):
         own = [i for i in x if checked[i][1].accepted == accepted]
@@ -126,7 +126,7 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, steps: Sequ
             hovertemplate="%{customdata}, min(1, p / q) %{y:.4f}<extra></extra>",
         )  # fmt: skip
     figure.add_scatter(
-        x=x, y=[each.u for _, each in checked], mode="markers", name="u", hovertemplate="u %{y:.4f}<extra></extra>",
+        x=x, y=[token.u for _, token in checked], mode="markers", name="u", hovertemplate="u %{y:.4f}<extra></extra>",
         marker={"color": NEUTRAL, "size": 9, "symbol": "diamond"},
     )  # fmt: skip
     named = {"tickvals": x, "ticktext": [shortened(name, 12) for name in names], "tickangle": -90}
@@ -134,8 +134,8 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, steps: Sequ
         xaxis=named if len(x) <= MAX_NAMED else {"title": {"text": "checked proposal"}},
         yaxis={"title": {"text": "min(1, p / q)"}, "range": [0, 1.05]},
     )
-    n_accepted, share = sum(each.accepted for _, each in checked), mean(each.overlap for _, each in checked)
-    formula, legend = _expected(found, share, k, steps)
+    n_accepted, share = sum(token.accepted for _, token in checked), mean(token.overlap for _, token in checked)
+    formula, legend = _expected(speculated, share, k, steps)
     return Drawing(
         figure,
         title=f"{n_accepted} of {count(len(x), 'checked proposal')} {'is' if len(x) == 1 else 'are'} accepted",
@@ -147,26 +147,27 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, steps: Sequ
         f"{printed(share)} on average.",
         alt=f"{n_accepted} of {len(x)} checked proposals accepted; mean acceptance probability {printed(share)}.",
         table={
-            "pass": [n for n, _ in checked], "token": names, "q": [each.q for _, each in checked],
-            "p": [each.p for _, each in checked], "min(1, p / q)": odds, "u": [each.u for _, each in checked],
-            "accepted": [each.accepted for _, each in checked], "Σ min(p, q)": [each.overlap for _, each in checked],
+            "pass": [n for n, _ in checked], "token": names, "q": [token.q for _, token in checked],
+            "p": [token.p for _, token in checked], "min(1, p / q)": odds, "u": [token.u for _, token in checked],
+            "accepted": [token.accepted for _, token in checked],
+            "Σ min(p, q)": [token.overlap for _, token in checked],
         },
         formula=formula, legend=legend,
     )  # fmt: skip
 
 
-def _expected(found: Speculated, share: float, k: int, steps: Sequence[Spread]) -> tuple[str, str]:
+def _expected(speculated: Speculated, share: float, k: int, steps: Sequence[Spread]) -> tuple[str, str]:
     """Return the paper's equations of the tokens per pass and of the speed-up, and what they mean."""
-    if not _proposes_all(found, k):
+    if not _proposes_all(speculated, k):
         return "", ""
     cost = round(steps[0].median / steps[1].median, 2) if steps else None
-    checked, n_passes = sum(len(each.checked) for each in found.rounds), len(found.rounds)
+    checked, n_passes = sum(len(each.checked) for each in speculated.rounds), len(speculated.rounds)
     equations = _equations(share, checked, k, cost)
     sure = round(share, 4) == 1
     remark = (
         f"{'With α = 1: tokens' if sure else 'The equation (arXiv 2211.17192, eq. 1): tokens'} per pass if each pass "
         f"proposed k tokens and each of them were accepted with probability α. In the {n_passes} "
-        f"pass{'es' * (n_passes != 1)} here, {found.n_tokens / n_passes:.2f} were written per pass; over so few "
+        f"pass{'es' * (n_passes != 1)} here, {speculated.n_tokens / n_passes:.2f} were written per pass; over so few "
         "passes the number can differ from the equation by chance."
     )
     if cost is not None:

@@ -84,28 +84,28 @@ class Experts(Mechanism):
 
     def _matrices(self, C: Expression, experts: Value) -> dict[str, Expression]:
         one, E = self._expert(C), letter("E", self.n_routed)
-        found = {"router": C * (E + self.n_idle) if self.n_idle else C * E}
+        weights = {"router": C * (E + self.n_idle) if self.n_idle else C * E}
         if self.shared_d_ff:
-            found["shared experts"] = _weights(C, letter("Fₛ", self.shared_d_ff), self.gated)
+            weights["shared experts"] = _weights(C, letter("Fₛ", self.shared_d_ff), self.gated)
         elif self.n_shared:
-            found["shared experts"] = letter("Eₛ", self.n_shared) * _weights(C, self._width(), self.gated)
+            weights["shared experts"] = letter("Eₛ", self.n_shared) * _weights(C, self._width(), self.gated)
         if self.shared_gate:
-            found["shared expert gate"] = C
+            weights["shared expert gate"] = C
         if self.latent is not None:
-            found["experts' latent"] = 2 * C * letter("R", self.latent, "width that the experts read and write")
-        return found | {"experts": experts * one}
+            weights["experts' latent"] = 2 * C * letter("R", self.latent, "width that the experts read and write")
+        return weights | {"experts": experts * one}
 
     def added(self, C: Expression) -> dict[str, Expression]:
         E = letter("E", self.n_routed)
-        found: dict[str, Expression] = {}
+        biases: dict[str, Expression] = {}
         if self.router_bias:
-            found["router"] = E + self.n_idle if self.n_idle else E
+            biases["router"] = E + self.n_idle if self.n_idle else E
         if self.expert_bias:
             one = _biases(C, self._width(), self.gated)
             if self.n_shared:
-                found["shared experts"] = letter("Eₛ", self.n_shared) * one
-            found["experts"] = E * one
-        return found
+                biases["shared experts"] = letter("Eₛ", self.n_shared) * one
+            biases["experts"] = E * one
+        return biases
 
     def _width(self) -> Value:
         return letter("F", self.d_ff, "d_ff of an expert")

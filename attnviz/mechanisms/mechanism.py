@@ -359,8 +359,8 @@ class Windowed(Mixer):
 
 def combined(*parts: Mapping[str, Expression]) -> dict[str, Expression]:
     """Add expressions by name, in the order in which the names first occur."""
-    found: dict[str, list[Expression]] = {}
+    terms_of: dict[str, list[Expression]] = {}
     for each in parts:
         for name, expression in each.items():
-            found.setdefault(name, []).append(expression)
-    return {name: total(terms) for name, terms in found.items()}
+            terms_of.setdefault(name, []).append(expression)
+    return {name: total(terms) for name, terms in terms_of.items()}

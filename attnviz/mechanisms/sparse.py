@@ -31,12 +31,12 @@ class IndexedLatent(Latent):
     refusals: ClassVar[Mapping[str, str]] = {**Latent.refusals, "run": ONLY_COSTS}
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
-        found = super().matrices(C)
+        weights = super().matrices(C)
         if self.shared:
-            return found
+            return weights
         heads, D = letter("I", self.n_index_heads), letter("Dᵢ", self.index_dim)
         queries = C if self.q_lora_rank is None else letter("Q", self.q_lora_rank)
-        return found | {"indexer": queries * heads * D + C * D + C * heads}
+        return weights | {"indexer": queries * heads * D + C * D + C * heads}
 
     def added(self, C: Expression) -> dict[str, Expression]:
         norm = {} if self.shared else {"indexer": 2 * letter("Dᵢ", self.index_dim)}

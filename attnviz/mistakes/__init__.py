@@ -33,9 +33,9 @@ __all__ = [
 def all_mistakes() -> dict[str, Mistake]:
     """Return the mistakes by id, in the order of their subjects, and of their titles within a subject."""
     names = [each.name for each in pkgutil.iter_modules(catalogue.__path__)]
-    found = {name: importlib.import_module(f"{catalogue.__name__}.{name}").MISTAKE for name in names}
-    by_subject = sorted(found, key=lambda name: (list(SUBJECTS).index(found[name].subject), found[name].title))
-    return {name: replace(found[name], id=name) for name in by_subject}
+    by_name = {name: importlib.import_module(f"{catalogue.__name__}.{name}").MISTAKE for name in names}
+    by_subject = sorted(by_name, key=lambda name: (list(SUBJECTS).index(by_name[name].subject), by_name[name].title))
+    return {name: replace(by_name[name], id=name) for name in by_subject}
 
 
 def load_mistake(name: str) -> Mistake:

@@ -76,12 +76,12 @@ class ChangedCode:
 @cache
 def changed_functions(version: Version) -> tuple[str, ...]:
     """Return the names of the functions whose code the version changes: "SwiGLU.forward", in the order of the files."""
-    found, spans = [], _spans_by_path(version)
+    names, spans = [], _spans_by_path(version)
     for file in version.files:
         for each in (RIGHT, version):
             codes = _functions(compile(each.source(file), each.path(file), "exec"))
-            found += [code.co_qualname for code in codes if _offsets(code, spans[each.path(file)])]
-    return tuple(dict.fromkeys(found))
+            names += [code.co_qualname for code in codes if _offsets(code, spans[each.path(file)])]
+    return tuple(dict.fromkeys(names))
 
 
 @cache
@@ -125,12 +125,12 @@ def _offsets(code: CodeType, spans: frozenset[Span]) -> frozenset[int]:
         return frozenset()
     places = [(2 * i, Span(a, c, b, d)) for i, (a, b, c, d) in enumerate(code.co_positions())
               if a is not None and b is not None and c is not None and d is not None]  # fmt: skip
-    found = set[int]()
+    offsets = set[int]()
     for token in spans:
         over = [(place, offset) for offset, place in places if place.overlaps(token)]
         least = min((place.size for place, _ in over), default=None)
-        found |= {offset for place, offset in over if place.size == least}
-    return frozenset(found)
+        offsets |= {offset for place, offset in over if place.size == least}
+    return frozenset(offsets)
 
 
 def _functions(code: CodeType) -> Iterator[CodeType]:

@@ -92,11 +92,11 @@ def _property(owner: Any, name: str) -> Any:
 def outputs_of(called: str, result: Any) -> list[Tensor]:
     """Return copies of the tensors that a call returned. Refused for anything else."""
     results = result if isinstance(result, tuple | list) else (result,)
-    for each in results:
-        if not isinstance(each, Tensor):
+    for output in results:
+        if not isinstance(output, Tensor):
             within = " in a tuple; return the output alone" if results is result else " instead of a tensor"
-            raise Refused(f"{called} returned {type(each).__name__}{within}.")
-    return [each.detach().clone() for each in results]
+            raise Refused(f"{called} returned {type(output).__name__}{within}.")
+    return [output.detach().clone() for output in results]
 
 
 def load_weights(module: Any, weights: Mapping[str, Tensor]) -> None:

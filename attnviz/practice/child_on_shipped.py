@@ -31,9 +31,9 @@ def run(folder: Path, file: Path, pack: Pack) -> None:
     names: dict[str, Any] = {}
 
     def maps() -> None:
-        found = live.maps(ask["task"], names)
-        if found is not None:
-            save_file({"maps": found.contiguous()}, folder / "maps.safetensors")
+        maps = live.maps(ask["task"], names)
+        if maps is not None:
+            save_file({"maps": maps.contiguous()}, folder / "maps.safetensors")
 
     def walk() -> None:
         found = _walk(file, ask, live, names)

@@ -75,10 +75,10 @@ class Ended(Exception):
 def task_named_in(file: Path) -> str | None:
     """Return the task in the file's line # TASK = "…", or None. The file is read, not run."""
     try:
-        found = TASK_LINE.search(file.read_bytes()[:LARGEST_FILE].decode("utf-8", "replace"))
+        match = TASK_LINE.search(file.read_bytes()[:LARGEST_FILE].decode("utf-8", "replace"))
     except OSError:
         return None
-    return found[1] if found else None
+    return match[1] if match else None
 
 
 Tick = Callable[[float, str], None]  # called while a file runs: with the seconds so far and what runs
@@ -133,12 +133,12 @@ def judge(
         whole = error_in(folder / "out" / "file.json")
         if whole:
             return Verdict(problem=f"The file could not be run: {whole}", printed=printed, seed=seed)
-        found = [_outputs(folder / "out", i, case, ended) for i, case in enumerate(cases)]
-    checks = tuple(_check(*each) for each in zip(cases, right, found, strict=True))
-    diagnosis = None if all(check.passed for check in checks) else diagnose(task, cases, right, found)
+        outputs = [_outputs(folder / "out", i, case, ended) for i, case in enumerate(cases)]
+    checks = tuple(_check(*each) for each in zip(cases, right, outputs, strict=True))
+    diagnosis = None if all(check.passed for check in checks) else diagnose(task, cases, right, outputs)
     problem = ""
-    if not any(isinstance(each, list) for each in found) and len(set(map(str, found))) == 1:
-        problem = f"No case could be computed: {found[0]}"
+    if not any(isinstance(each, list) for each in outputs) and len(set(map(str, outputs))) == 1:
+        problem = f"No case could be computed: {outputs[0]}"
     explained = problem or (diagnosis and diagnosis.whole)
     pattern = "" if explained else failing_argument(cases, [check.passed for check in checks])
     return Verdict(checks, problem, diagnosis, pattern, printed, seed)
@@ -267,32 +267,34 @@ def _outputs(out: Path, i: int, case: Case, ended: str) -> list[Tensor] | str:
         return f"the process wrote an invalid tensor file ({type(wrong).__name__})"
 
 
-def _check(case: Case, right: list[Tensor], found: list[Tensor] | str) -> Check:
+def _check(case: Case, right: list[Tensor], outputs: list[Tensor] | str) -> Check:
     expected = "; ".join(_short(each) for each in right)
-    if isinstance(found, str):
-        return Check(case.label, expected, found, False)
-    if len(found) != len(right):
-        return Check(case.label, expected, f"{len(found)} tensors instead of {len(right)}", False)
+    if isinstance(outputs, str):
+        return Check(case.label, expected, outputs, False)
+    if len(outputs) != len(right):
+        return Check(case.label, expected, f"{len(outputs)} tensors instead of {len(right)}", False)
     names = case.outputs if 1 < len(right) == len(case.outputs) else [""] * len(right)
-    for name, f, r in zip(names, found, right, strict=True):
+    for name, f, r in zip(names, outputs, right, strict=True):
         if text := difference(f, r, case.tolerance):
             return Check(case.label, expected, f"{name}: {text}" if name else text, False)
-    apart = max((float((f.double() - r.double()).abs().max()) for f, r in zip(found, right, strict=True)), default=0.0)
+    apart = max(
+        (float((f.double() - r.double()).abs().max()) for f, r in zip(outputs, right, strict=True)), default=0.0
+    )
     return Check(case.label, expected, f"equal, largest difference {apart:.0e}", True)
 
 
-def difference(found: Tensor, right: Tensor, tolerance: float) -> str:
+def difference(output: Tensor, right: Tensor, tolerance: float) -> str:
     """Describe how an output differs from the right one; "" if it does not."""
-    if found.shape != right.shape:
-        return f"shape {tuple(found.shape)}"
-    if found.is_complex():
-        return f"numbers of type {found.dtype}"
-    a, b = found.double(), right.double()
+    if output.shape != right.shape:
+        return f"shape {tuple(output.shape)}"
+    if output.is_complex():
+        return f"numbers of type {output.dtype}"
+    a, b = output.double(), right.double()
     close = (a - b).abs() <= tolerance + tolerance * b.abs()  # False for NaN
     if bool(close.all()):
         return ""
-    if not found.ndim:
-        return f"{found.item():,} instead of {right.item():,}"
+    if not output.ndim:
+        return f"{output.item():,} instead of {right.item():,}"
     first = (~close).nonzero()[0].tolist()
     at = f"[{', '.join(map(str, first))}]: {float(a[tuple(first)]):.4g} instead of {float(b[tuple(first)]):.4g}"
     if bool(a.isnan().any()):

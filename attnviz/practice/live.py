@@ -166,14 +166,14 @@ class Live:
 
     def _only(self, result: Any, shape: tuple[int, ...]) -> Tensor:
         """Return the one tensor that a call returned. Refused for anything else, and for another shape."""
-        found = outputs_of("The call", result)
-        if len(found) != 1:
-            raise Refused(f"The call returned {len(found)} tensors; the task asks for the output alone.")
-        if tuple(found[0].shape) != shape:
-            raise Refused(f"The output has shape {tuple(found[0].shape)} instead of {shape}.")
-        if not found[0].isfinite().all():
+        outputs = outputs_of("The call", result)
+        if len(outputs) != 1:
+            raise Refused(f"The call returned {len(outputs)} tensors; the task asks for the output alone.")
+        if tuple(outputs[0].shape) != shape:
+            raise Refused(f"The output has shape {tuple(outputs[0].shape)} instead of {shape}.")
+        if not outputs[0].isfinite().all():
             raise Refused("The output contains NaN or ∞, so no weights can be read from it.")
-        return found[0]
+        return outputs[0]
 
     def _split(self, out: Any) -> Tensor:
         """(1, T, H · D) -> (H, T, D)."""

@@ -129,41 +129,41 @@ def _step(lines: Lines) -> Step:
     first, title = lines[0][0], lines[0][1][3:].strip()
     if not title:
         raise LessonError(first, "the step has no title")
-    found, text = _fields(lines[1:])
-    if "Link" not in found:
+    fields, text = _fields(lines[1:])
+    if "Link" not in fields:
         raise LessonError(first, "the step has no “Link: ”, such as heads?layer=1&head=3")
-    page, link = _link(*found["Link"])
-    target = _target(found.get("Look at"), page, link)
+    page, link = _link(*fields["Link"])
+    target = _target(fields.get("Look at"), page, link)
     if not text:
         raise LessonError(first, "the step has no text")
-    if ("Question" in found) != ("Answer" in found):
-        here, missing = ("Question", "Answer") if "Question" in found else ("Answer", "Question")
-        raise LessonError(found[here][0], f"“{here}: ” needs a “{missing}: ”")
-    question, answer = (found.get(name, (0, ""))[1] for name in ("Question", "Answer"))
+    if ("Question" in fields) != ("Answer" in fields):
+        here, missing = ("Question", "Answer") if "Question" in fields else ("Answer", "Question")
+        raise LessonError(fields[here][0], f"“{here}: ” needs a “{missing}: ”")
+    question, answer = (fields.get(name, (0, ""))[1] for name in ("Question", "Answer"))
     return Step(title, page, link, target, text, first, question, answer)
 
 
 def _fields(lines: Lines) -> tuple[dict[str, tuple[int, str]], str]:
     """Parse the fields, {name: (line, value)}, and the text. A field continues to the next blank line."""
-    found: dict[str, tuple[int, str]] = {}
+    fields: dict[str, tuple[int, str]] = {}
     text: list[str] = []
     inside = ""
     for number, line in lines:
         name, colon, value = line.partition(":")
         if colon and name in FIELDS:
-            if name in found:
+            if name in fields:
                 raise LessonError(number, f"the step has two “{name}: ”")
             if not value.strip():
                 raise LessonError(number, f"nothing follows “{name}:”")
-            found[name], inside = (number, value.strip()), name
+            fields[name], inside = (number, value.strip()), name
         elif not line:
             inside = ""
             text.append("")
         elif inside:
-            found[inside] = found[inside][0], f"{found[inside][1]} {line.strip()}"
+            fields[inside] = fields[inside][0], f"{fields[inside][1]} {line.strip()}"
         else:
             text.append(line)
-    return found, "\n".join(text).strip()
+    return fields, "\n".join(text).strip()
 
 
 def _link(line: int, written: str) -> tuple[Page, dict[str, str]]:

@@ -31,13 +31,13 @@ def _tree(code: CodeType) -> ast.FunctionDef:
 @cache
 def statements(code: CodeType) -> dict[int, tuple[int, int]]:
     """Map each line to the first and last line of its statement; for an `if` or `for`, of its header."""
-    found: dict[int, tuple[int, int]] = {}
+    lines_of: dict[int, tuple[int, int]] = {}
     for node in ast.walk(_tree(code)):
         if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef):
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
-            found.update({n: (node.lineno, max(last, node.lineno)) for n in range(node.lineno, last + 1)})
-    return found
+            lines_of.update({n: (node.lineno, max(last, node.lineno)) for n in range(node.lineno, last + 1)})
+    return lines_of
 
 
 @cache

@@ -116,11 +116,11 @@ class Walk:
         """A stop for the run's arguments, and for each line that computed a tensor, directly or in a call."""
         lines = self.run.lines
         worked = (line for line in lines if line is lines[0] or line.operations or line.skipped or self._in_calls(line))
-        found = [(line, shown) for line, shown in ((line, self._shown(line)) for line in worked) if shown]
-        stopped = {line.call for line, _ in found}
+        shown_lines = [(line, shown) for line, shown in ((line, self._shown(line)) for line in worked) if shown]
+        stopped = {line.call for line, _ in shown_lines}
         return [
             Stop(line, shown, tuple(o.name for o in line.operations), _opens(line, shown), self._called(line, stopped))
-            for line, shown in found
+            for line, shown in shown_lines
         ]
 
     def _called(self, line: Line, stopped: set[int]) -> tuple[str, ...]:

@@ -93,21 +93,23 @@ def download_progress() -> None:
 def _progress() -> None:
     from attnviz.compute import opening
 
-    found = opening.running()
-    if found is None:
+    running = opening.running()
+    if running is None:
         return
-    if found.running:
-        share = min(found.received / found.size, 1.0) if found.size else 0.0
-        size = f"{found.received / 1e6:,.0f} of {found.size / 1e6:,.0f} MB" if found.size else "requesting its size"
-        st.progress(share, f"{escaped(found.name)}: {size}")
-        st.button("Cancel the download", key="open-model-cancel", on_click=found.cancel, width="stretch")
+    if running.running:
+        share = min(running.received / running.size, 1.0) if running.size else 0.0
+        size = (
+            f"{running.received / 1e6:,.0f} of {running.size / 1e6:,.0f} MB" if running.size else "requesting its size"
+        )
+        st.progress(share, f"{escaped(running.name)}: {size}")
+        st.button("Cancel the download", key="open-model-cancel", on_click=running.cancel, width="stretch")
         return
-    opening.discard(found)
+    opening.discard(running)
     try:
-        if found.done:
-            _show(found.name)
+        if running.done:
+            _show(running.name)
         else:
-            st.session_state[MESSAGE] = found.problem
+            st.session_state[MESSAGE] = running.problem
     except ConfigError as error:
         st.session_state[MESSAGE] = str(error)
     state.write_link()

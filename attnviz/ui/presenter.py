@@ -75,21 +75,21 @@ def _by_tab(s: Settings) -> tuple[list[Element], int]:
     """Return the drawings of the page's tabs, tab by tab, and how many of them are in tabs before the open one."""
     page = state.page()
     tabs = list(page.tabs)
-    found = [each for tab in tabs for each in page.drawings(tab) if each.tab]
-    return found, sum(tabs.index(each.tab) < tabs.index(page.open_tab(s.tab)) for each in found)
+    drawings = [element for tab in tabs for element in page.drawings(tab) if element.tab]
+    return drawings, sum(tabs.index(element.tab) < tabs.index(page.open_tab(s.tab)) for element in drawings)
 
 
 def _of_next_tab(s: Settings) -> Element | None:
     """Return the first drawing of the next tab that has one."""
-    found, n_before = _by_tab(s)
+    drawings, n_before = _by_tab(s)
     open_tab = state.page().open_tab(s.tab)
-    return next((each for each in found[n_before:] if each.tab != open_tab), None)
+    return next((each for each in drawings[n_before:] if each.tab != open_tab), None)
 
 
 def _of_tab_before(s: Settings, element: Element | None) -> Element | None:
     """Return the last drawing of the tab before this one, if the element is the first of its tab."""
-    found, n_before = _by_tab(s)
-    return found[n_before - 1] if n_before and found[n_before : n_before + 1] == [element] else None
+    drawings, n_before = _by_tab(s)
+    return drawings[n_before - 1] if n_before and drawings[n_before : n_before + 1] == [element] else None
 
 
 def _step_button(label: str, name: str, shortcut: str, to: Element | None) -> None:

@@ -57,36 +57,36 @@ def counted_text(
     return f":material/check: {counted}; the formulas give the same numbers.{drawn}"
 
 
-def description_texts(found: Description) -> list[str]:
+def description_texts(model: Description) -> list[str]:
     """Return a sentence each on what was used of a config.json, assumed, not counted and ignored."""
-    default = "transformers' default is" if found.known else "Llama's default is"
+    default = "transformers' default is" if model.known else "Llama's default is"
     texts = [
-        f"**Used from config.json**: {_fields(found.used) or 'nothing'}.",
-        f"**Not in config.json, so {default} assumed**: {_fields(found.assumed)}."
-        if found.assumed
+        f"**Used from config.json**: {_fields(model.used) or 'nothing'}.",
+        f"**Not in config.json, so {default} assumed**: {_fields(model.assumed)}."
+        if model.assumed
         else "Nothing had to be assumed.",
     ]
-    if not found.known and found.unused:
-        names = [escaped(name[:MAX_NAME]) for name in found.unused[:MAX_NAMES]]
-        texts.append(f"**Not used in the count**: {', '.join(names)}{' …' * (len(found.unused) > MAX_NAMES)}.")
-    if not found.known and "tie_word_embeddings" in found.assumed:
-        n_tied = found.model.vocab_size * found.model.d_model
+    if not model.known and model.unused:
+        names = [escaped(name[:MAX_NAME]) for name in model.unused[:MAX_NAMES]]
+        texts.append(f"**Not used in the count**: {', '.join(names)}{' …' * (len(model.unused) > MAX_NAMES)}.")
+    if not model.known and "tie_word_embeddings" in model.assumed:
+        n_tied = model.model.vocab_size * model.model.d_model
         texts.append(
             f"The file does not say whether the embeddings are tied. If they are, the model has {n_tied:,} fewer "
             "parameters."
         )
-    if found.model.head_rows is not None:
-        rows, C = found.model.head_rows, found.model.d_model
-        head = f"a head of {count(rows, 'row')}, {count(rows * (C + found.model.lm_head_bias), 'parameter')}"
+    if model.model.head_rows is not None:
+        rows, C = model.model.head_rows, model.model.d_model
+        head = f"a head of {count(rows, 'row')}, {count(rows * (C + model.model.lm_head_bias), 'parameter')}"
         texts.append(
             f"This class has no output layer over the vocabulary{f', but {head}' if rows else ''}: it predicts no "
             "next token."
         )
-    if found.uncounted:
-        left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
+    if model.uncounted:
+        left_out = "; ".join(f"{what} (`{name}`)" for name, what in model.uncounted.items())
         texts.append(f"**Not counted**: {left_out}.")
-    if found.stored_as:
-        texts.append(f"Stored precision ({escaped(found.stored_as)}) is ignored; choose the cache's above.")
+    if model.stored_as:
+        texts.append(f"Stored precision ({escaped(model.stored_as)}) is ignored; choose the cache's above.")
     return texts
 
 

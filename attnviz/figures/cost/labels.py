@@ -104,14 +104,14 @@ class Taken(NamedTuple):
     def crossings(self, box: Box, line: Line | None, most: float) -> int:
         """Count the lines that the label lies on, and the labels, other markers and (each CROSSING times) lines that
         its line meets; it stops early once there are `most`."""
-        found = sum(other.meets(box) for other in self.lines)
-        if line is None or found >= most:
-            return found
-        found += CROSSING * sum(map(line.crosses, self.lines))
-        if found >= most:
-            return found
-        found += sum(map(line.meets, line.near(self.labels)))
-        return found + sum(line.meets(mark) and not _holds(mark, line.start) for mark in line.near(self.marks))
+        n_crossings = sum(other.meets(box) for other in self.lines)
+        if line is None or n_crossings >= most:
+            return n_crossings
+        n_crossings += CROSSING * sum(map(line.crosses, self.lines))
+        if n_crossings >= most:
+            return n_crossings
+        n_crossings += sum(map(line.meets, line.near(self.labels)))
+        return n_crossings + sum(line.meets(mark) and not _holds(mark, line.start) for mark in line.near(self.marks))
 
 
 def _holds(box: Box, point: tuple[float, float]) -> bool:
@@ -239,12 +239,12 @@ def _first_free(
         boxes = _free(point, spot, name, height, taken)
         if not boxes:
             continue
-        found = 0
+        crossed = 0
         for width, box in boxes.items():
-            if found < fewest:  # else the spot is out already: counting takes most of the time
-                found += taken[width].crossings(box, _line(point, spot, width, height), fewest - found)
-        if found < fewest:
-            best, fewest = spot, found
+            if crossed < fewest:  # else the spot is out already: counting takes most of the time
+                crossed += taken[width].crossings(box, _line(point, spot, width, height), fewest - crossed)
+        if crossed < fewest:
+            best, fewest = spot, crossed
         if not fewest:
             break
     return _take(point, best, name, height, taken) if best else None

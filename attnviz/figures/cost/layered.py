@@ -40,19 +40,20 @@ def only_costs(model: ModelConfig) -> list[str]:
 
 def parts_of_layers(model: ModelConfig) -> Drawing:
     """Draw the parameters by part, all layers together."""
-    found = count_parameters(model)
-    rows = list(range(len(found.parts)))
-    figure = bar_rows(list(found.parts), [False] * len(rows), max(found.parts.values()), "parameters", rows)
-    figure.add_bar(orientation="h", x=list(found.parts.values()), y=rows, width=0.6, marker={"color": NEUTRAL})
-    sizes = list(found.parts.values())
+    counted = count_parameters(model)
+    rows = list(range(len(counted.parts)))
+    figure = bar_rows(list(counted.parts), [False] * len(rows), max(counted.parts.values()), "parameters", rows)
+    figure.add_bar(orientation="h", x=list(counted.parts.values()), y=rows, width=0.6, marker={"color": NEUTRAL})
+    sizes = list(counted.parts.values())
     bar_totals(figure, sizes, [count_text(n) for n in sizes], [False] * len(sizes), rows)
-    largest = max(found.parts, key=found.parts.__getitem__)
-    title = f"{largest}: {found.parts[largest] / found.total:.0%} of all {found.total:,} parameters"
+    largest = max(counted.parts, key=counted.parts.__getitem__)
+    title = f"{largest}: {counted.parts[largest] / counted.total:.0%} of all {counted.total:,} parameters"
     equation = Equation(parameters(model))
     return Drawing(
         figure, title=title, note="All layers together; tied embeddings are counted once.",
-        alt=f"{title}. " + "; ".join(f"{part} {n:,}" for part, n in found.parts.items()) + ".",
-        table={"part": list(found.parts), "parameters": sizes}, formula=tex_lines(equation), legend=meanings(equation),
+        alt=f"{title}. " + "; ".join(f"{part} {n:,}" for part, n in counted.parts.items()) + ".",
+        table={"part": list(counted.parts), "parameters": sizes},
+        formula=tex_lines(equation), legend=meanings(equation),
     )  # fmt: skip
 
 

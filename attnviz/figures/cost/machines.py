@@ -138,9 +138,10 @@ def _roof_chart(steps: Sequence[DecodeStep], fits: Sequence[bool], machine: Acce
 def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: int = 1) -> Drawing:
     """Draw the bound on each accelerator for this batch and context; faint if they do not fit."""
     step, model = serving.step(batch_size), serving.model
-    each = sorted((serving.on(a) for a in accelerators), key=lambda s: s.tokens_per_second(batch_size))
-    rates, fits = [s.tokens_per_second(batch_size) for s in each], [batch_size <= s.plan().n_users for s in each]
-    names, ranked = [s.accelerator.name for s in each], [s.machine for s in each]
+    servings = sorted((serving.on(a) for a in accelerators), key=lambda s: s.tokens_per_second(batch_size))
+    rates = [s.tokens_per_second(batch_size) for s in servings]
+    fits = [batch_size <= s.plan().n_users for s in servings]
+    names, ranked = [s.accelerator.name for s in servings], [s.machine for s in servings]
     fastest = max((i for i, fit in enumerate(fits) if fit), default=len(rates) - 1)
     bound = f"{rate_text(rates[fastest])} tokens per second"
     holding = f"{sum(fits) or 'None'} of {len(fits)} hold{'s' * (sum(fits) < 2)} {count(batch_size, 'sequence')}"
@@ -155,7 +156,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         f"bars: weights and caches, {needed}, do not fit beside a reserve of {serving.reserve:.0%}.",
         more=f"{short_name(model)} at the makers' peak figures.{_experts_note(serving, batch_size)} Memory is as the "
         "driver reports it if a source is known, else the data sheet's GB of 10⁹ bytes. "
-        f"{_peaks_note(each)} The equation is for {names[fastest]}.",
+        f"{_peaks_note(servings)} The equation is for {names[fastest]}.",
         alt=f"{title}. " + "; ".join(
             f"{name} {rate_text(r)} tokens per second" for name, r in zip(names, rates, strict=True)) + ".",
         table={

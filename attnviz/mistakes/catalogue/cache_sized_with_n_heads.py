@@ -48,8 +48,8 @@ MISTAKE = Mistake(
     changes=(
         Change(
             "mechanisms/grouped.py",
-            right='return (Vectors(("k", "v"), letter("D", self.head_dim), letter("K", self.n_kv_heads)),)',
-            wrong='return (Vectors(("k", "v"), letter("D", self.head_dim), letter("H", self.n_heads)),)',
+            right='return (Vectors(("k", "v"), D, letter("K", self.n_kv_heads)),)',
+            wrong='return (Vectors(("k", "v"), D, letter("H", self.n_heads)),)',
         ),
     ),
     latent=(

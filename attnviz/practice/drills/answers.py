@@ -87,21 +87,21 @@ class NumberAnswer:
         if self._equal(value, self.value):
             return Grade(True)
         if (half := self._half_a_digit(number, factor)) and abs(value - self.value) <= half:
-            others = any(abs(value - each.value) <= half for each in self.wrong)
+            others = any(abs(value - wrong.value) <= half for wrong in self.wrong)
             if others or abs(value - self.value) > 0.1 * abs(self.value):
                 return Grade(False, "Too few digits to tell; type one more.", read=False)
             return Grade(True)
-        for each in self.wrong:
-            if self._equal(value, each.value):
-                return Grade(False, each.explanation)
+        for wrong in self.wrong:
+            if self._equal(value, wrong.value):
+                return Grade(False, wrong.explanation)
         return Grade(False, self._wrong_unit(value))
 
     def _half_a_digit(self, number: str, factor: float) -> float:
         """Return half of the last typed digit, of two decimals or more; 0 for other numbers, or without a tolerance."""
-        found = re.fullmatch(r"\s*[-+]?\d*\.(\d{2,9})\s*(?:\*(1e\d+|10+))?", number)
-        if not (self.tolerance and found):
+        match = re.fullmatch(r"\s*[-+]?\d*\.(\d{2,9})\s*(?:\*(1e\d+|10+))?", number)
+        if not (self.tolerance and match):
             return 0.0
-        return 0.50000001 * factor * float(found[2] or 1) * 10.0 ** -len(found[1])
+        return 0.50000001 * factor * float(match[2] or 1) * 10.0 ** -len(match[1])
 
     def _meant_binary(self, value: float, typed: str) -> str:
         """Say so if the number is right with kB, MB, … read as 1,024 B, …"""

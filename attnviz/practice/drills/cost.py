@@ -215,17 +215,17 @@ def cache_behind_a_window(rng: random.Random) -> Question:
 def times_smaller(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention == "gqa" and m.n_kv_heads != m.group_size)
     mha = m.with_kv_heads(m.n_heads)
-    found = kv_cache_bytes(mha, 1000) / kv_cache_bytes(m, 1000)
+    ratio = kv_cache_bytes(mha, 1000) / kv_cache_bytes(m, 1000)
     wrong = [(m.n_kv_heads, "That is the number of KV heads.")]
-    if m.n_kv_heads != 2 * found:
-        wrong.append((2 * found, "K and V shrink by the same factor, so there is no extra factor 2."))
-    if m.n_kv_heads != found * found != 2 * found:
-        wrong.append((found * found, "Only the number of KV heads changes."))
+    if m.n_kv_heads != 2 * ratio:
+        wrong.append((2 * ratio, "K and V shrink by the same factor, so there is no extra factor 2."))
+    if m.n_kv_heads != ratio * ratio != 2 * ratio:
+        wrong.append((ratio * ratio, "Only the number of KV heads changes."))
     return Question(
         f"{m.name} has {m.n_heads} query heads and {m.n_kv_heads} KV heads. How many times as large would its cache be "
         "with MHA?",
         NumberAnswer(
-            found,
+            ratio,
             wrong=known(*wrong),
         ),
         "The cache is proportional to the number of KV heads; everything else stays the same.",

@@ -138,9 +138,9 @@ def _distribution(rng: random.Random, n: int) -> list[int]:
     """Draw n distinct percentages that sum to 100, largest first."""
     while True:
         cuts = sorted(rng.sample(range(1, 100), n - 1))
-        found = sorted((b - a for a, b in zip((0, *cuts), (*cuts, 100), strict=True)), reverse=True)
-        if len(set(found)) == n:
-            return found
+        shares = sorted((b - a for a, b in zip((0, *cuts), (*cuts, 100), strict=True)), reverse=True)
+        if len(set(shares)) == n:
+            return shares
 
 
 @kind("decoding", 2)
@@ -172,18 +172,18 @@ def kept_by_top_p(rng: random.Random) -> Question:
 @kind("decoding", 2)
 def probability_after_top_k(rng: random.Random) -> Question:
     shares, k = _distribution(rng, 5), rng.choice((2, 3))
-    found = float(keep_top_k(torch.tensor(shares, dtype=torch.float64).log(), k).softmax(-1)[0])
+    probability = float(keep_top_k(torch.tensor(shares, dtype=torch.float64).log(), k).softmax(-1)[0])
     values = [Value(s, f"p{i + 1}", f"per cent of token {i + 1}") for i, s in enumerate(shares[:k])]
     return Question(
         f"Five tokens have the probabilities {', '.join(f'{s}%' for s in shares)}. What is the probability of the "
         f"first token after top-k with k = {k}, as a number from 0 to 1?",
         NumberAnswer(
-            found,
+            probability,
             tolerance=0.01,
             wrong=known(
                 (shares[0] / 100, "The remaining probabilities are renormalised to sum to 1."),
                 (1 / k, "The ratios of the remaining probabilities stay the same; they are not equal."),
-                (100 * found, "Give a number from 0 to 1, not a percentage."),
+                (100 * probability, "Give a number from 0 to 1, not a percentage."),
             ),
         ),
         "Top-k sets the other probabilities to 0 and divides the remaining ones by their sum.",

@@ -119,8 +119,8 @@ def _binary(op: ast.operator, a: float, b: float) -> float:
         case ast.FloorDiv():
             return a // b
         case ast.Pow():
-            found = a**b
-            if isinstance(found, complex):
+            power = a**b
+            if isinstance(power, complex):
                 raise Unreadable("The expression has no real value.")
-            return found
+            return power
     raise Unreadable("The only operators are + − * / // ^.")

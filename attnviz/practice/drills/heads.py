@@ -27,9 +27,9 @@ def published(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
 
 def published_with(rng: random.Random, wanted: Callable[[ModelConfig], bool]) -> tuple[str, ModelConfig]:
     """Draw a published model that the question can be asked about, and its id."""
-    found = {id: m for id, m in load_presets().items() if wanted(m)}
-    id = draw(rng, found)
-    return id, found[id]
+    candidates = {id: m for id, m in load_presets().items() if wanted(m)}
+    id = draw(rng, candidates)
+    return id, candidates[id]
 
 
 def orders(H: int, K: int) -> tuple[str, str]:

@@ -45,18 +45,18 @@ def run(lines: tuple[str, ...]) -> Tensor | str:
     return names[lines[-1].partition(" = ")[0]]
 
 
-def differs(found: Tensor | str, right: Tensor) -> str:
+def differs(output: Tensor | str, right: Tensor) -> str:
     """Describe how a result differs from the right one; "" if it does not."""
-    if isinstance(found, str):
-        return found
-    if found.shape != right.shape:
-        return f"It runs, but the shape is {tuple(found.shape)} instead of {tuple(right.shape)}."
-    if found.dtype == torch.bool:
-        n = int((found != right).sum())
+    if isinstance(output, str):
+        return output
+    if output.shape != right.shape:
+        return f"It runs, but the shape is {tuple(output.shape)} instead of {tuple(right.shape)}."
+    if output.dtype == torch.bool:
+        n = int((output != right).sum())
         return f"It runs, but {n} of {right.numel()} cells are wrong." if n else ""
-    if bool(found.isnan().any()):
+    if bool(output.isnan().any()):
         return "It runs, but the result contains NaN."
-    return "" if torch.allclose(found, right, atol=1e-5) else "It runs with the right shape, but the values are wrong."
+    return "" if torch.allclose(output, right, atol=1e-5) else "It runs with the right shape, but the values are wrong."
 
 
 BLANKS = (  # line, the right option and its reason, what is wanted, the others and their mistakes

@@ -81,9 +81,9 @@ def _head(text: str, layer: int, head: int) -> tuple[str, dict[str, str]]:
 
 def _seen(role: str, weights: np.ndarray, run: Trace) -> str:
     """Describe what a map (T, T) shows of its role, with the share of the weight that is on the role's keys."""
-    found = score([weights[None]], run.masks[:1], run.tokens)
+    scores = score([weights[None]], run.masks[:1], run.tokens)
     key = "first token" if role == SINK else role
-    share, n = float(found.weight[key][0, 0]), int(found.n_queries[key][0])
+    share, n = float(scores.weight[key][0, 0]), int(scores.n_queries[key][0])
     return SEEN[role].format(share=f"{share:.0%}", n=n) + ", on average"
 
 
@@ -280,15 +280,15 @@ def missing_weight(rng: random.Random) -> Question:
         row = [round(float(w), 2) for w in _weights(run, layer, head)[i, : i + 1]]
         j = rng.randrange(i + 1)
         others = [w for k, w in enumerate(row) if k != j]
-        found = round(1 - sum(others), 2)
-        if found == row[j] >= 0.05:
+        weight = round(1 - sum(others), 2)
+        if weight == row[j] >= 0.05:
             break
     listed = ", ".join("?" if k == j else f"{w:.2f}" for k, w in enumerate(row))
     values = [Value(w, f"w{k}", f"weight on key {k}", digits=2) for k, w in enumerate(row) if k != j]
     return Question(
         f"Row {i} (from 0) of a causal map, to two decimals: {listed}. What is the missing weight?",
         NumberAnswer(
-            found,
+            weight,
             wrong=known(
                 (round(sum(others), 2), "That is the sum of the other weights; all together sum to 1."),
                 (1 / (i + 1), "The weights are not equal."),

@@ -58,17 +58,17 @@ def keys_in_a_window(rng: random.Random) -> Question:
     T, w = rng.choice((17, 19, 23)), rng.choice((3, 4, 5))
     sinks = rng.choice((0, 1, 2))
     t = rng.randrange(w + sinks + 1, T)
-    found = _row(attention_mask(T, T, causal=True, window=w, n_sinks=sinks), t, T)
+    allowed = _row(attention_mask(T, T, causal=True, window=w, n_sinks=sinks), t, T)
     window, first = letter("W", w), letter("A", sinks)
     with_sinks = f" and {count(sinks, 'attention-sink token')}" if sinks else ""
     return Question(
         f"A causal sliding window of {w} tokens (including the query){with_sinks}; {T} tokens, counted from 0. How "
         f"many keys may query {t} attend to?",
         NumberAnswer(
-            found,
+            allowed,
             wrong=known(
                 (t + 1, "That is without the window."),
-                (found + 1, "The query itself is part of the window."),
+                (allowed + 1, "The query itself is part of the window."),
                 (w, "The query may also attend to the sink tokens.") if sinks else None,
             ),
         ),
@@ -161,16 +161,16 @@ def _share(scores: list[float], own: int, among: list[int]) -> Expression:
 @kind("masks", 1)
 def weight_of_two(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-3, 4), 2)]
-    found = float(weights_of(scores, [True, True])[0])
+    weight = float(weights_of(scores, [True, True])[0])
     linear = scores[0] / sum(scores) if sum(scores) else 0.0  # not finite, or 0 / 0
     return Question(
         f"A query may attend to 2 keys, with scores {' and '.join(map(number_text, scores))}. What is the weight of "
         "the first key?",
         NumberAnswer(
-            found,
+            weight,
             tolerance=0.01,
             wrong=known(
-                (1 - found, "That is the weight of the second key."),
+                (1 - weight, "That is the weight of the second key."),
                 (linear, "Take the exponentials before dividing by their sum.") if linear else None,
             ),
         ),
@@ -184,19 +184,19 @@ def weight_of_two(rng: random.Random) -> Question:
 def weight_beside_a_masked_key(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-2, 5), 3)]
     allowed = [True, True, False]
-    found = float(weights_of(scores, allowed)[1])
+    weight = float(weights_of(scores, allowed)[1])
     return Question(
         f"The scores of keys 0, 1 and 2 are {', '.join(map(number_text, scores))}; key 2 is masked. What is the weight "
         "of key 1?",
         NumberAnswer(
-            found,
+            weight,
             tolerance=0.01,
             wrong=known(
                 (
                     float(weights_of(scores, [True] * 3)[1]),
                     "You included the masked key: it is masked before the softmax.",
                 ),
-                (1 - found, "That is the weight of key 0."),
+                (1 - weight, "That is the weight of key 0."),
                 (
                     math.exp(scores[1]) / (math.exp(scores[0]) + math.exp(scores[1]) + 1),
                     "A masked score is −∞, not 0: its exponential is 0.",
@@ -238,7 +238,7 @@ def softmax_of_nothing(rng: random.Random) -> Question:
     n = rng.choice((3, 5, 7))
     way = rng.choice(("−inf", "−1e9"))
     row = torch.full((n,), -math.inf if way == "−inf" else -1e9).softmax(-1)
-    found = "NaN for every key" if bool(row.isnan().all()) else f"{float(row[0]):.3g} for every key"
+    result = "NaN for every key" if bool(row.isnan().all()) else f"{float(row[0]):.3g} for every key"
     others = (
         ("0 for every key", "A row of torch's softmax sums to 1, or is NaN."),
         ("1 for the first key, 0 for the others", "All scores are equal, so no key differs from another."),
@@ -248,7 +248,7 @@ def softmax_of_nothing(rng: random.Random) -> Question:
     return Question(
         f"All {n} keys of a query are masked, and the code sets masked scores to {way} before torch's softmax. What "
         "are the weights?",
-        Options(found, [other for other in others if other[0] != found]).shuffled(rng),
+        Options(result, [other for other in others if other[0] != result]).shuffled(rng),
         "Softmax first subtracts the largest score: −∞ − (−∞) is NaN, but −1e9 − (−1e9) is 0, which gives equal "
         "weights.",
         link=("mistakes", {"mistake": "fully_masked_row"}),

@@ -85,10 +85,10 @@ def make(name: str, seed: int) -> Question:
     """
     if name not in KINDS:
         raise ValueError(f"There is no kind of question {name[:40]!r}.")
-    found = KINDS[name]
-    asked = next(asked for asked in _draws(found, seed) if not asked.answer.clashes())
+    kind = KINDS[name]
+    asked = next(asked for asked in _draws(kind, seed) if not asked.answer.clashes())
     own = {key: value for key, value in vars(asked).items() if key not in ("kind", "subject", "level", "seed")}
-    return Question(**own, kind=name, subject=found.subject, level=found.level, seed=seed)
+    return Question(**own, kind=name, subject=kind.subject, level=kind.level, seed=seed)
 
 
 def _draws(kind: Kind, seed: int) -> Iterator[Question]:

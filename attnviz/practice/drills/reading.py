@@ -80,10 +80,10 @@ def written_out(text: str, thousand: int = 1000) -> str:
 
     A number of four digits or more before B is in bytes.
     """
-    found = _SUFFIXED.match(_AFTER.sub("", text))
-    if not found:
+    match = _SUFFIXED.match(_AFTER.sub("", text))
+    if not match:
         return text
-    number, suffix = (each for each in found.groups() if each)
+    number, suffix = (each for each in match.groups() if each)
     return f"{number}*{thousand ** _THOUSANDS[suffix.upper()]}"
 
 

@@ -65,17 +65,17 @@ def angle_of_a_pair(rng: random.Random) -> Question:
 @kind("rope", 2)
 def wavelength(rng: random.Random) -> Question:
     D, j, theta, d, pair, base = _drawn(rng)
-    found = 2 * math.pi / float(rope_frequencies(D, theta)[j])
+    tokens = 2 * math.pi / float(rope_frequencies(D, theta)[j])
     return Question(
         f"head_dim = {D}, base = {theta:,.0f}. What is the wavelength of pair {j} (from 0): the number of tokens, not "
         "rounded to a whole one, after which it has rotated by a full circle?",
         NumberAnswer(
-            found,
+            tokens,
             "tokens",
             0.02,
             known(
-                (found / (2 * math.pi), "A full circle is 2π."),
-                (found / 2, "That is half a circle."),
+                (tokens / (2 * math.pi), "A full circle is 2π."),
+                (tokens / 2, "That is half a circle."),
                 (2 * math.pi * theta ** (j / D), "The exponent is 2j / D."),
             ),
         ),
@@ -204,18 +204,18 @@ def how_many_pairs(rng: random.Random) -> Question:
 def interpolated_angle(rng: random.Random) -> Question:
     D, j, theta, d, pair, base = _drawn(rng)
     s, p = rng.choice((2, 4, 8)), rng.randrange(64, 512, 8)
-    found = p / s * float(rope_frequencies(D, theta)[j])
+    angle = p / s * float(rope_frequencies(D, theta)[j])
     position, factor = Value(p, "p", "position"), Value(s, "s", "factor of the extension")
     return Question(
         f"Position interpolation extends the context by a factor of {s}. head_dim = {D}, base = {theta:,.0f}: what "
         f"is the angle of pair {j} (from 0) at position {p}, in radians?",
         NumberAnswer(
-            found,
+            angle,
             "rad",
             0.01,
             known(
-                (found * s, "You did not divide the position by the factor."),
-                (found * s * s, "Divide by the factor; do not multiply."),
+                (angle * s, "You did not divide the position by the factor."),
+                (angle * s * s, "Divide by the factor; do not multiply."),
             ),
         ),
         "Position interpolation divides positions by the factor, which equals dividing each frequency by it.",

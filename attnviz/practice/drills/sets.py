@@ -96,8 +96,8 @@ class Progress:
         """Return the progress with one more answer counted."""
         done, asked = self.counts.get(question.kind, (0, 0))
         counts = {**self.counts, question.kind: (done + right, asked + 1)}
-        before = next((each for each in self.missed if each.id == question.id), None)
-        others = tuple(each for each in self.missed if each is not before)
+        before = next((missed for missed in self.missed if missed.id == question.id), None)
+        others = tuple(missed for missed in self.missed if missed is not before)
         gap = 0 if not right else len(GAPS) if before is None else before.gap + 1
         if gap < len(GAPS):
             id = f"{question.kind}:{rank('repeated', question.id) % 10**6}" if gap else question.id
@@ -106,8 +106,8 @@ class Progress:
 
     def due(self) -> list[Question]:
         """Return the questions that are due now, the longest overdue first."""
-        found = sorted((each for each in self.missed if each.due <= self.answered), key=lambda each: each.due)
-        return [make(*_parts(each.id)) for each in found]
+        asked = sorted((missed for missed in self.missed if missed.due <= self.answered), key=lambda missed: missed.due)
+        return [make(*_parts(missed.id)) for missed in asked]
 
     def again(self, n: int) -> list[Question]:
         """Return at most n missed questions, due or not, ordered by when they are due."""
@@ -133,12 +133,12 @@ class Progress:
         if len(raw) > LARGEST_FILE:
             raise ValueError(f"A progress file can have at most {LARGEST_FILE:,} bytes; this one is larger.")
         try:
-            found = json.loads(raw.decode("utf-8"))
+            record = json.loads(raw.decode("utf-8"))
         except (ValueError, RecursionError):
             raise ValueError("This is not a progress file: it is not valid JSON.") from None
-        if not isinstance(found, dict) or found.get("attnviz practice") != 1:
+        if not isinstance(record, dict) or record.get("attnviz practice") != 1:
             raise ValueError("This is not a progress file saved on this page.")
-        counts, missed = found.get("counts"), found.get("missed")
+        counts, missed = record.get("counts"), record.get("missed")
         if not isinstance(counts, dict) or not isinstance(missed, list) or len(missed) > MAX_MISSED:
             raise ValueError(f"A progress file needs “counts” and “missed” (at most {MAX_MISSED} questions).")
         known = {kind: (pair[0], pair[1]) for kind, pair in counts.items() if kind in KINDS and _is_count(pair)}

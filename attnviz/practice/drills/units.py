@@ -37,17 +37,17 @@ def split(text: str, unit: str) -> tuple[str, str]:
 
     Unreadable for a unit with two meanings, such as Gb, and for one that cannot be converted to `unit`.
     """
-    found = _TYPED.search(text)
-    typed = found[1] if found else ""
+    match = _TYPED.search(text)
+    typed = match[1] if match else ""
     family = family_of(unit)
     if unit in BYTES and (message := _two_meanings(typed)):
         raise Unreadable(message)
     name = _KNOWN.get(typed.lower())
-    if not name or not found:
+    if not name or not match:
         return text, ""
     if name not in family:
         raise Unreadable(f"“{typed}” is not the unit of the answer{f': give it in {unit}' if unit else ''}.")
-    return text[: found.start()], name
+    return text[: match.start()], name
 
 
 def family_of(unit: str) -> dict[str, float]:

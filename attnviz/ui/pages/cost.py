@@ -244,20 +244,20 @@ def _by_layers(model: ModelConfig, s: Settings) -> None:
         charts.show(figures.memory_of_layers(model, s.context, s.batch, s.precision), "memory-pasted")
 
 
-def _describe(found: Description) -> None:
+def _describe(described: Description) -> None:
     """Show the fields used from a config.json, the assumed defaults, and the parts that are not counted."""
-    n = count_parameters(found.model)
-    active = f", {n.used_per_token:,} active per token" if found.model.experts else ""
-    st.markdown(f"## {escaped(found.architecture)}: {n.total:,} parameters{active}")
-    st.markdown(figures.growth_text(found.model))
-    if not found.known:
+    n = count_parameters(described.model)
+    active = f", {n.used_per_token:,} active per token" if described.model.experts else ""
+    st.markdown(f"## {escaped(described.architecture)}: {n.total:,} parameters{active}")
+    st.markdown(figures.growth_text(described.model))
+    if not described.known:
         st.warning(
-            f"AttnViz does not know the architecture “{escaped(found.architecture)}”. It has the fields of a Llama, so "
-            "it is counted like one: RMSNorm, SwiGLU, no window. This is an assumption; check the fields that are not "
-            "used.",
+            f"AttnViz does not know the architecture “{escaped(described.architecture)}”. It has the fields of a "
+            "Llama, so it is counted like one: RMSNorm, SwiGLU, no window. This is an assumption; check the fields "
+            "that are not used.",
             icon=":material/help:",
         )
-    st.markdown("\n\n".join(figures.description_texts(found)))
+    st.markdown("\n\n".join(figures.description_texts(described)))
 
 
 def _take_facts(preset: str) -> None:
@@ -314,8 +314,8 @@ def measured(view: View) -> None:
         f"{compute_cost.MEASURED_CONTEXTS[0]} to {compute_cost.MEASURED_CONTEXTS[-1]:,} tokens, on this server's CPU. "
         f"The measurement ends after about {compute_cost.MAX_SECONDS} seconds; other users' requests slow it down."
     )
-    found = st.session_state.get("measurement")
-    current = found if found and found.config == c else None
+    measurement = st.session_state.get("measurement")
+    current = measurement if measurement and measurement.config == c else None
     if not (current and current.running):
         st.button("Measure", type="primary", icon=":material/timer:", on_click=_start_measuring, args=(c,))
     if current and current.problem:
@@ -335,12 +335,12 @@ def _start_measuring(config: ModelConfig) -> None:
 @st.fragment(run_every=1)  # each poll draws the chart anew, which takes time from what is being measured
 def _progress() -> None:
     """Progress of the measurement, the results so far, and a stop button."""
-    found = st.session_state["measurement"]
-    if not found.running:
+    measurement = st.session_state["measurement"]
+    if not measurement.running:
         st.rerun()
-    last = found.results[-1] if found.results else None
+    last = measurement.results[-1] if measurement.results else None
     text = f"{attention_name(last.config)} after {last.n_tokens:,} tokens: {last.median * 1000:.2f} ms" if last else ""
-    st.progress(found.share, text or "Warming up …")
-    st.button("Stop measuring", on_click=found.stop)
-    if found.results:
-        charts.show(figures.measured(list(found.results), n_threads()), "measured-so-far")
+    st.progress(measurement.share, text or "Warming up …")
+    st.button("Stop measuring", on_click=measurement.stop)
+    if measurement.results:
+        charts.show(figures.measured(list(measurement.results), n_threads()), "measured-so-far")

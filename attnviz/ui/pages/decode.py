@@ -263,12 +263,12 @@ def _with(view: View) -> None:
         st.info("With a sliding window the cache does not need all tokens. Set the window to 0 to compare the two.")
         return
     _one_token(view)
-    found = compute.compared(view)
+    compared = compute.compared(view)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.work(found), "step-work")
+        charts.show(figures.work(compared), "step-work")
     with right:
-        charts.show(figures.step_times(found, compute.step_seconds(view)), "times")
+        charts.show(figures.step_times(compared, compute.step_seconds(view)), "times")
         _measure_again()
 
 
@@ -283,14 +283,14 @@ def _models(view: View) -> None:
             why="This part compares the five checkpoints on the same tokens; an opened model has another tokenizer."
         )
         return
-    found = compute.family(view)
+    members = compute.family(view)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.growth(found, len(view.ids)), "growth")
+        charts.show(figures.growth(members, len(view.ids)), "growth")
     with right:
-        charts.show(figures.family_times(found), "family-times")
+        charts.show(figures.family_times(members), "family-times")
         _measure_again()
-    for member in found:
+    for member in members:
         name, rate = SHIPPED[member.model], figures.rate_text(member)
         st.markdown(f"**{name}**, {rate}: … {quoted(_text_of(view, member.ids))}")
 
@@ -310,15 +310,15 @@ def _bounded(view: View) -> None:
 
 def _limited(view: View) -> None:
     with progress("Reading the text with four caches, token by token"):
-        found = compute.bounded(view)
+        caches = compute.bounded(view)
     with progress("Reading it with keys and values in three precisions"):
         stored = compute.quantised(view)
     _, own = compute.running_text(view)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(decode_caches.losses(found, view.settings.bound, own), "bounded-losses")
+        charts.show(decode_caches.losses(caches, view.settings.bound, own), "bounded-losses")
     with right:
-        charts.show(decode_caches.held(found), "held")
+        charts.show(decode_caches.held(caches), "held")
         charts.show(decode_caches.precisions(stored), "kept")
 
 
@@ -327,14 +327,14 @@ def _paged(view: View) -> None:
         state.control(st.slider, "Continuations of the text", "n_texts", width=260)
         state.control(st.slider, "Tokens per block", "block_size", width=260)
     with st.spinner(f"Writing {count(view.settings.n_texts, 'continuation')} …"):
-        found = compute.shared(view)
+        shared = compute.shared(view)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        charts.show(decode_caches.blocks(found), "blocks")
+        charts.show(decode_caches.blocks(shared), "blocks")
     with right:
-        charts.show(decode_caches.waste(found), "waste")
-    st.caption(decode_caches.sampled(found))
-    for i, ids in enumerate(found.ids):
+        charts.show(decode_caches.waste(shared), "waste")
+    st.caption(decode_caches.sampled(shared))
+    for i, ids in enumerate(shared.ids):
         st.markdown(f"**Text {i + 1}**: … {quoted(_text_of(view, ids))}")
 
 
@@ -354,17 +354,17 @@ def _speculate(view: View) -> None:
         )
         view = view.but(drafter="n-grams")
     with st.spinner("Writing tokens with the drafter and without …"):
-        found = compute.speculated(view)
-        seconds = compute.speculation_seconds(view) if found.n_proposed else ()
-    if not found.n_proposed:
-        st.info(speculation.no_proposal(found))
+        speculated = compute.speculated(view)
+        seconds = compute.speculation_seconds(view) if speculated.n_proposed else ()
+    if not speculated.n_proposed:
+        st.info(speculation.no_proposal(speculated))
         return
-    charts.show(speculation.rounds(found, seconds, view.settings.drafter), "rounds")
+    charts.show(speculation.rounds(speculated, seconds, view.settings.drafter), "rounds")
     _measure_again()
-    st.markdown(speculation.passes_text(found, partial(compute.text_of, view)))
+    st.markdown(speculation.passes_text(speculated, partial(compute.text_of, view)))
     st.caption(speculation.PASSES_LEGEND)
     steps = compute.drafter_seconds(view)
-    charts.show(acceptance(found, vocabulary(view.settings), view.settings.proposed, steps), "acceptance")
+    charts.show(acceptance(speculated, vocabulary(view.settings), view.settings.proposed, steps), "acceptance")
 
 
 def _roofline(view: View) -> None:

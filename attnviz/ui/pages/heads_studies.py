@@ -79,9 +79,9 @@ def masks(view: View) -> None:
         state.control(st.number_input, "Attention-sink tokens", "mask_sinks")
         state.control(st.number_input, "Padding at the start, in tokens", "mask_padding")
     offered = compute_heads.masks_of(view.settings)
-    found = compute_heads.masked_of(view.settings, view.ids, layer)
-    n = found.weights.shape[-1]
-    st.markdown(f"## Layer {layer} under {len(offered)} masks{_mask_losses(offered, found.losses)}")
+    masked = compute_heads.masked_of(view.settings, view.ids, layer)
+    n = masked.weights.shape[-1]
+    st.markdown(f"## Layer {layer} under {len(offered)} masks{_mask_losses(offered, masked.losses)}")
     st.caption(
         f"The same model on the {first_of(n, 'token')} of the text, one row of maps per mask. "
         + (f"Loss: mean over {count(n - 1, 'next-token prediction')}. " if n > 1 else "")
@@ -90,7 +90,7 @@ def masks(view: View) -> None:
     )
     selected = [mask.selected(view.settings) for mask in offered]
     head_grid(
-        found.weights, found.allowed, view.labels[: found.weights.shape[-1]], view.mixer.kv_head_of,
+        masked.weights, masked.allowed, view.labels[: masked.weights.shape[-1]], view.mixer.kv_head_of,
         key="masks", selected=(selected.index(True) if any(selected) else 0, head), on_select=_take_mask,
         kv_names=kv_names(view.config), row_names=[mask.name for mask in offered],
     )  # fmt: skip

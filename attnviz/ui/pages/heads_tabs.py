@@ -75,12 +75,12 @@ def writes(view: View) -> None:
         st.info("This model normalises the attention output, so what one head adds to the residual stream depends on "
                 "all heads. It is not drawn for a single head.")  # fmt: skip
         return
-    found, allowed, read = compute_heads.writes_of(view), view.trace.masks[layer], view.mixer.kv_head_of[head]
+    written, allowed, read = compute_heads.writes_of(view), view.trace.masks[layer], view.mixer.kv_head_of[head]
     name, scale = f"L{layer} H{head}", kv_scale(read, config.n_kv_heads, ground=st.context.theme.type)
     left, right = st.columns(2, gap="large")
     with left:
         colour = kv_colour(read, config.n_kv_heads)
-        charts.show(head_values.output_norms(found, view.labels, view.query, name, colour), "norms")
+        charts.show(head_values.output_norms(written, view.labels, view.query, name, colour), "norms")
     with right:
         effects = compute_heads.logit_effects_of(view)
         words = compute_heads.vocabulary(view.settings).after(view.ids[: view.query + 1])
@@ -88,7 +88,7 @@ def writes(view: View) -> None:
         charts.show(bars, "logits")
     for column, projected in zip(st.columns(2, gap="large"), (False, True), strict=True):
         with column:
-            drawing = head_values.value_map(found, allowed, view.labels, scale, view.query, projected=projected)
+            drawing = head_values.value_map(written, allowed, view.labels, scale, view.query, projected=projected)
             charts.show(drawing, "projected" if projected else "weighted")
 
 

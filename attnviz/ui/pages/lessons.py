@@ -28,20 +28,20 @@ def show() -> None:
 @state.part("lessons", always)
 def lesson_list(view: View) -> None:
     """The lessons, and an error for each file that is not a valid lesson."""
-    found, unread = compute.lessons()
+    lessons, unread = compute.lessons()
     for each in unread:
         st.error(f"**{escaped(each.file)}** is not shown. {escaped(each.reason)}", icon=":material/error:")
     if compute.planned():
-        minutes = sum(lesson.minutes for lesson in found.values())
-        st.caption(f"{count(len(found), 'lesson')} in the order of your order.txt, about {count(minutes, 'minute')}.")
-        _cards(view, list(found.values()))
+        minutes = sum(lesson.minutes for lesson in lessons.values())
+        st.caption(f"{count(len(lessons), 'lesson')} in the order of your order.txt, about {count(minutes, 'minute')}.")
+        _cards(view, list(lessons.values()))
         return
-    own = compute.own(found)
+    own = compute.own(lessons)
     if own:
         st.markdown("## Your lessons")
         _cards(view, own)
         st.markdown("## Lessons of AttnViz")
-    _cards(view, [lesson for lesson in found.values() if lesson not in own])
+    _cards(view, [lesson for lesson in lessons.values() if lesson not in own])
 
 
 def _cards(view: View, lessons: list[Lesson]) -> None:

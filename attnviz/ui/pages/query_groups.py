@@ -119,22 +119,22 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
         return f"With {count(c.n_kv_heads, 'KV head')} both orders are the same: the mistake changes nothing."
     if not compute_groups.can_convert(view.settings):
         return f"**With repeat(), {wrong} of {count(c.n_heads, 'query head')} read the wrong KV head.** {TOO_LARGE}"
-    found = compute_groups.tiling_of(view.settings, view.ids, layer)
+    tiling = compute_groups.tiling_of(view.settings, view.ids, layer)
     return (
         f"**With repeat(), {wrong} of {count(c.n_heads, 'query head')} read the wrong KV head.** The shapes are the "
         f"same and no error is raised, but the output of layer {layer} differs by up to "
-        f"{written(found.layer.difference, '.2g')} (tolerance for rounding: {written(found.layer.tolerance, '.1e')} in "
-        f"{found.layer.dtype})." + _tiled_loss(found, _text(view))
+        f"{written(tiling.layer.difference, '.2g')} (tolerance for rounding: {written(tiling.layer.tolerance, '.1e')} "
+        f"in {tiling.layer.dtype})." + _tiled_loss(tiling, _text(view))
     )
 
 
-def _tiled_loss(found: compute_groups.Tiling, text: str) -> str:
-    if not len(found.losses):
+def _tiled_loss(tiling: compute_groups.Tiling, text: str) -> str:
+    if not len(tiling.losses):
         return ""
-    before, after = told_apart(float(found.losses.mean()), float(found.tiled_losses.mean()), digits=2)
+    before, after = told_apart(float(tiling.losses.mean()), float(tiling.tiled_losses.mean()), digits=2)
     return (
         f" The loss goes from {before} to **{after}** nats per token "
-        f"({group_quality.signed(found.change)}, {count(found.change.n, 'predicted token')} of {text})."
+        f"({group_quality.signed(tiling.change)}, {count(tiling.change.n, 'predicted token')} of {text})."
     )
 
 
@@ -217,28 +217,28 @@ def _equal(view: View) -> None:
     if view.config.attention_softcap is not None:
         st.info(f"{soft_capped(view)} PyTorch's kernel has no such cap, so the numerical checks are skipped.")
         return
-    found = compute_groups.equalities_of(view.settings, view.ids, layer)
+    checks = compute_groups.equalities_of(view.settings, view.ids, layer)
     if view.config.mixer.absorbed:  # the tab of MLA has the absorbed form
-        found = [each for each in found if each[0].claim != ABSORBED]
+        checks = [each for each in checks if each[0].claim != ABSORBED]
     copied = (
         " Where a formulation needs another number of KV heads, the layer's own are copied to each query head, or "
         "averaged into one." * view.config.mixer.shares_kv_heads
     )
     st.markdown(
-        f"## Layer {layer}: {_agreement(found)}\n\n"
+        f"## Layer {layer}: {_agreement(checks)}\n\n"
         f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}.{copied}\n\n"
-        + _equalities(found)
+        + _equalities(checks)
     )
     if view.config.mixer.absorbed:
         st.caption("The absorbed form is compared in the tab “Multi-head latent attention”.")
 
 
-def _agreement(found: list[tuple[Comparison, Comparison]]) -> str:
+def _agreement(checks: list[tuple[Comparison, Comparison]]) -> str:
     """Return a phrase on the result of the checks, with the largest difference in float32."""
-    failed = sum(not (single.equal and double.equal) for single, double in found)
+    failed = sum(not (single.equal and double.equal) for single, double in checks)
     if failed:
-        return f"{failed} of {count(len(found), 'numerical check')} failed"
-    largest = max((single for single, _ in found), key=lambda c: c.difference)
+        return f"{failed} of {count(len(checks), 'numerical check')} failed"
+    largest = max((single for single, _ in checks), key=lambda c: c.difference)
     return f"equivalent formulations agree within {_difference(largest)} ({largest.dtype})"
 
 
@@ -317,9 +317,9 @@ def _before_after(view: View) -> None:
         st.info("Each query head has a KV head, so nothing is merged. Choose a model with fewer KV heads above.")
         return
     _beside_latent(view, n_kv_heads)
-    found = compute_groups.maps_of(view.settings, view.ids, n_kv_heads, layer)
-    n_tokens = found.weights.shape[-1]
-    moved = dict(zip(found.names, found.moved[:, head], strict=True))
+    maps = compute_groups.maps_of(view.settings, view.ids, n_kv_heads, layer)
+    n_tokens = maps.weights.shape[-1]
+    moved = dict(zip(maps.names, maps.moved[:, head], strict=True))
     shares = ", ".join(f"{name} {percent(share, 0)}" for name, share in moved.items() if name != "MHA")
     st.markdown(
         f"## Layer {layer}, head {head}: averaging moves {percent(moved[group_quality.AVERAGED], 0)} of its attention"
@@ -333,16 +333,16 @@ def _before_after(view: View) -> None:
     )
     read = analysis.kv_heads_read(c.n_heads, n_kv_heads)
     head_grid(
-        found.weights,
-        found.allowed[None].repeat(len(found.names), axis=0),
+        maps.weights,
+        maps.allowed[None].repeat(len(maps.names), axis=0),
         view.labels[:n_tokens],
         read,
         key="before-after",
         selected=(0, head),
         on_select=lambda _, chosen: _take_head(chosen),
         kv_names=[f"KV {j} after merging" for j in range(n_kv_heads)],
-        row_names=[ROW_NAMES.get(name, name) for name in found.names],
-        reads=[[f"KV {h}, its own" for h in range(c.n_heads)], *([f"KV {kv}" for kv in read] for _ in found.names[1:])],
+        row_names=[ROW_NAMES.get(name, name) for name in maps.names],
+        reads=[[f"KV {h}, its own" for h in range(c.n_heads)], *([f"KV {kv}" for kv in read] for _ in maps.names[1:])],
     )
     drifts = compute_groups.drifts_of(view.settings, view.ids, n_kv_heads)
     n_tokens = len(next(iter(drifts.values())))
@@ -370,9 +370,9 @@ def _similarity(view: View) -> None:
     part = view.settings.alike
     n_kv_heads = compute_groups.merged_kv_heads(view.settings)
     _beside_latent(view, n_kv_heads)
-    found = compute_groups.grouping_of(view.settings, view.ids, layer, part, n_kv_heads)
+    grouping = compute_groups.grouping_of(view.settings, view.ids, layer, part, n_kv_heads)
     drawing = group_quality.similarity(
-        found.cosines, found.neighbours, found.best, found.lost, found.total, part, layer
+        grouping.cosines, grouping.neighbours, grouping.best, grouping.lost, grouping.total, part, layer
     )
     charts.show(drawing, "similarity")
 
