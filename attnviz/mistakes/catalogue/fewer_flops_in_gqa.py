@@ -49,8 +49,10 @@ MISTAKE = Mistake(
     changes=(
         Change(
             "mechanisms/grouped.py",
-            right='return 4 * letter("H", self.n_heads) * letter("D", self.head_dim)',
-            wrong='return 4 * letter("K", self.n_kv_heads) * letter("D", self.head_dim)',
+            right="""H, _, D, V = self._letters()
+                return 4 * H * D if self.v_head_dim is None else 2 * H * (D + V)""",
+            wrong="""_, K, D, V = self._letters()
+                return 4 * K * D if self.v_head_dim is None else 2 * K * (D + V)""",
         ),
     ),
     question="MHA with 8 heads becomes GQA with 2 KV heads. How many multiplications do q·kᵀ and weights·v need now?",
