@@ -78,7 +78,7 @@ def seen(visit: Visit) -> set[tuple]:
     values |= {"own": s.n_heads} if s.model == "own" else {}
     on_tab = traits(visit)
     on_tab |= {"mha"} if s.model == "mha" and visit.page == GROUPS else set()  # it shares nothing
-    if visit.page == COST:  # which also draws a published model
+    if visit.page == COST and s.preset in PRESETS:
         preset = PRESETS[s.preset]
         on_tab |= {
             (preset.attention, bool(preset.sliding_window)),

@@ -25,7 +25,7 @@ from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.openable import MODELS
 from attnviz.session.pages import ALL
-from attnviz.session.pages.cost import PRESETS
+from attnviz.session.pages.cost import OWN_MEMORY, PRESETS, SELECTED
 from attnviz.session.settings import Settings
 from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.ui import charts
@@ -61,8 +61,8 @@ MACHINES = (("t4", 1), ("h100-sxm", 1), ("h100-sxm", 8), ("mi300x", 3), ("rtx-40
 ONCE_WRONG = (  # settings with which an equation or number was wrong
     (ROPE, {"model": "mla", "tab": "longer"}),
     (ROPE, {"model": "mla", "layer": 1, "head": 3, "query": 21, "key": 5}),
-    (COST, {"window": 16, "n_sinks": 4, "context": 128}),
-    (COST, {"model": "mla", "window": 16, "n_sinks": 4, "context": 128}),
+    (COST, {"preset": SELECTED, "window": 16, "n_sinks": 4, "context": 128}),
+    (COST, {"preset": SELECTED, "model": "mla", "window": 16, "n_sinks": 4, "context": 128}),
     (GROUPS, {"tab": "work", "window": 8}),
     (ROPE, {"text": "One two three four"}),
     (COST, {"tab": "memory", "preset": "deepseek-v3", "machine": "t4"}),
@@ -106,7 +106,7 @@ def visits(seed: int = 20) -> list[Visit]:
         "view": TABS[COST], "model": MODELS, "run": RUNS[:6], "context": CONTEXTS, "batch": (1, 3, 1024),
         "precision": tuple(PRECISIONS), "weights": tuple(PRECISIONS), "machine": MACHINES,
     }  # fmt: skip
-    presets = cycle(PRESETS)
+    presets = cycle(id for pair in zip(PRESETS, cycle((SELECTED,)), strict=False) for id in pair)
     found += [_cost(row, next(presets), rng) for row in pairwise(costs, rng)]
     return found
 
@@ -127,7 +127,7 @@ def _traced(page: str, row: Mapping, rng: random.Random) -> Visit:
 
 def _cost(row: Mapping, preset: str, rng: random.Random) -> Visit:
     machine, n_machines = row["machine"]
-    machine = rng.choice((machine, *load_accelerators()))
+    machine = rng.choice((machine, OWN_MEMORY, *load_accelerators()))
     changes = {
         **{name: row[name] for name in ("model", "context", "batch", "precision", "weights")}, **row["run"],
         "tab": row["view"], **rng.choice(OWN), "preset": preset, "machine": machine, "n_machines": n_machines,
@@ -136,7 +136,7 @@ def _cost(row: Mapping, preset: str, rng: random.Random) -> Visit:
     if row["view"] == "facts":
         from attnviz.facts import facts_of
 
-        changes["facts"] = facts_of(preset)
+        changes["facts"] = facts_of(rng.choice(PRESETS))
     return Visit(COST, Settings(**changes).normalised())
 
 

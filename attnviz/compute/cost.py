@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from attnviz.compute.models import MAX_WEIGHT_BYTES, weight_bytes
+from attnviz.compute.view import View
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
+    Answer,
     Serving,
     attention_name,
     count_parameters,
     kv_cache_bytes,
     load_accelerators,
     load_presets,
+    of_accelerators,
+    of_memory,
+    of_models,
     what_if,
 )
 from attnviz.cost.hf_config import Description, is_hf_config, read_hf_config
@@ -24,6 +30,7 @@ from attnviz.experiments import measurement as measure
 from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing
+from attnviz.session.pages.cost import PASTED, SELECTED, SIZES
 from attnviz.session.settings import Settings
 
 MEASURED_CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
@@ -74,10 +81,55 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
     return read.model, read
 
 
-def serving(s: Settings) -> Serving:
-    """Build the serving setup: the selected published model on n_machines of the selected accelerator."""
-    machine = load_accelerators()[s.machine].times(s.n_machines)
-    return Serving(load_presets()[s.preset], machine, s.context, s.precision, s.weights, s.reserve / 100)
+def asked_id(s: Settings) -> str:
+    """Return whose cost is asked: a published model's id, PASTED or SELECTED. On its own tab it is the pasted one."""
+    return PASTED if s.tab == "facts" and s.facts.strip() else s.preset
+
+
+def asked_model(view: View) -> ModelConfig:
+    """Return the model that the page answers for. ConfigError if the pasted one cannot be used."""
+    s = view.settings
+    id = asked_id(s)
+    if id == SELECTED:
+        return selected_model(view)
+    if id != PASTED:
+        return load_presets()[id]
+    if not s.facts.strip():
+        raise ConfigError("No configuration is pasted yet: paste one below, or choose another model.")
+    model, description = pasted_model(s.facts)
+    return model if model.name else replace(model, name=description.architecture if description else "Pasted model")
+
+
+def selected_model(view: View) -> ModelConfig:
+    """Return the model selected in the sidebar, with a name that distinguishes it from the published ones."""
+    toy = f"AttnViz toy {attention_name(view.config)}"
+    return replace(view.config, name=view.settings.model_name if view.settings.opened else toy)
+
+
+def answer(view: View) -> Answer:
+    """Answer the question on top of the page. ConfigError as above."""
+    s = view.settings
+    card = load_accelerators().get(s.machine) or of_memory(s.own_memory, s.own_bandwidth)
+    serving = Serving(asked_model(view), card.times(s.n_machines), s.context, s.precision, s.weights, s.reserve / 100)
+    return Answer(serving, s.batch)
+
+
+def listed_models(asked: Answer, s: Settings) -> list[Answer]:
+    """Return the answers for the published models of the chosen kinds and sizes, those that fit first."""
+    low, high = SIZES.get(s.size, (0, math.inf))
+    return of_models(
+        (
+            model
+            for model in load_presets().values()
+            if (not s.kinds or model.mixer.kind in s.kinds) and low <= count_parameters(model).total < high
+        ),
+        asked,
+    )
+
+
+def listed_accelerators(asked: Answer) -> list[Answer]:
+    """Return the answers on all accelerators, those that hold the model first."""
+    return of_accelerators(load_accelerators().values(), asked)
 
 
 @lru_cache(maxsize=16)
@@ -115,9 +167,9 @@ def totals(chosen: tuple[str, ...], n_tokens: int) -> Drawing:
 
 
 @lru_cache(maxsize=16)
-def alternatives(preset: str, n_tokens: int) -> Drawing:
-    """Draw the cache of a published model with each type of attention."""
-    return figures.alternatives(load_presets()[preset], n_tokens)
+def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
+    """Draw the cache of a model with each type of attention."""
+    return figures.alternatives(model, n_tokens)
 
 
 _MEASURING = threading.Semaphore(1)  # concurrent measurements would slow each other down

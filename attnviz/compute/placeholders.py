@@ -16,12 +16,11 @@ from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.cost import (
     PRECISIONS,
-    Serving,
+    Answer,
     attention_name,
     count_parameters,
     expanded_cache_bytes,
     kv_cache_bytes,
-    load_presets,
     weight_bytes,
 )
 from attnviz.cost.units import bytes_text, context_text, count_text
@@ -149,7 +148,7 @@ def _text_loss(view: View) -> str:
 
 
 def _preset(view: View) -> ModelConfig:
-    return load_presets()[view.settings.preset]
+    return _answer(view).serving.model
 
 
 def _cache_at_context(view: View) -> str:
@@ -158,10 +157,10 @@ def _cache_at_context(view: View) -> str:
     return bytes_text(kv_cache_bytes(_preset(view), s.context, s.batch, bits, block_size=block))
 
 
-def _serving(view: View) -> Serving:
+def _answer(view: View) -> Answer:
     from attnviz.compute import cost
 
-    return cost.serving(view.settings)
+    return cost.answer(view)
 
 
 # ---- RoPE and its scaling
@@ -327,7 +326,7 @@ PLACEHOLDERS = {name: Placeholder(meaning, value) for name, meaning, value in (
     ("batch", 'The sequences at once chosen on the cost page: "1 sequence"',
      lambda view: count(view.settings.batch, "sequence")),
     ("precision", "The precision of the cache chosen on the cost page", lambda view: view.settings.precision),
-    ("published", "The published model that is chosen", lambda view: _preset(view).name or view.settings.preset),
+    ("published", "The model chosen on the cost page", lambda view: _preset(view).name),
     ("published_layers", "Its layers", lambda view: str(_preset(view).n_layers)),
     ("published_heads", "Its query heads", lambda view: str(_preset(view).n_heads)),
     ("published_kv_heads", "Its KV heads, counted", lambda view: count(_preset(view).n_kv_heads, "KV head")),
@@ -336,13 +335,12 @@ PLACEHOLDERS = {name: Placeholder(meaning, value) for name, meaning, value in (
      lambda view: count_text(count_parameters(_preset(view)).total)),
     ("published_cache", "Bytes that it caches per token, bf16", lambda view: f"{kv_cache_bytes(_preset(view), 1):,} B"),
     ("published_cache_at_context", "Its cache at the chosen context, sequences and precision", _cache_at_context),
-    ("published_weights", 'Its weights in bf16, in powers of 1,000 like the memory of accelerators: "16.1 GB"',
-     lambda view: bytes_text(weight_bytes(_preset(view)), binary=False)),
+    ("published_weights", 'Its weights in bf16: "15.0 GiB"', lambda view: bytes_text(weight_bytes(_preset(view)))),
     ("fitting_sequences", "Sequences of the chosen context that fit beside its weights on the chosen accelerators",
-     lambda view: f"{_serving(view).plan().n_users:,}"),
-    ("accelerator", "The chosen accelerators", lambda view: _serving(view).accelerator.name),
+     lambda view: f"{_answer(view).most:,}"),
+    ("accelerator", "The chosen accelerators", lambda view: _answer(view).serving.accelerator.name),
     ("decode_bound", "Tokens per second at most, for the chosen sequences together, by the roofline",
-     lambda view: f"{_serving(view).tokens_per_second(view.settings.batch):,.0f}"),
+     lambda view: f"{_answer(view).tokens_per_second or 0:,.0f}"),
     ("n_pairs", "Pairs of dimensions that RoPE rotates", lambda view: str(len(_frequencies(view)))),
     ("theta", "RoPE's base, rope_theta", _theta),
     ("shortest_wavelength", "The wavelength of the fastest pair, in tokens",

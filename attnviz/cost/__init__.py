@@ -3,7 +3,8 @@
 `parameters`, `cache`, `decode_cost` and `prefill_cost` return expressions of a `ModelConfig`, the others numbers.
 """
 
-from attnviz.cost.accelerators import Accelerator, load_accelerators
+from attnviz.cost.accelerators import Accelerator, load_accelerators, of_memory
+from attnviz.cost.answer import Answer, of_accelerators, of_models
 from attnviz.cost.cached import (
     PRECISIONS,
     bits_with_scales,
@@ -23,6 +24,7 @@ from attnviz.cost.weights import ParameterCount, count_parameters, parameters
 __all__ = [
     "PRECISIONS",
     "Accelerator",
+    "Answer",
     "DecodeStep",
     "MemoryPlan",
     "ParameterCount",
@@ -40,6 +42,9 @@ __all__ = [
     "kv_cache_bytes",
     "load_accelerators",
     "load_presets",
+    "of_accelerators",
+    "of_memory",
+    "of_models",
     "parameters",
     "plan_memory",
     "prefill",

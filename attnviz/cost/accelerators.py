@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from attnviz.equations import Expression, Value, function
 from attnviz.mechanisms import letter
+
+TYPED = "own"  # id of an accelerator of which only the memory is known
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class Accelerator:
     count: int = 1
     arithmetic: str = "16-bit"
     bf16: bool = True  # whether the 16-bit peak holds for bf16 too; False if its tensor cores multiply only fp16
+
+    @property
+    def is_typed(self) -> bool:
+        """True if only its memory is known: `of_memory`."""
+        return self.id == TYPED
 
     @property
     def ridge(self) -> float:
@@ -99,6 +107,17 @@ class Pass:
     def bound_by(self, accelerator: Accelerator) -> str:
         """Return the limit that takes longer: "memory" or "compute"."""
         return "memory" if self.reading_seconds(accelerator) >= self.work().value / accelerator.flops else "compute"
+
+
+def of_memory(gib: float, bandwidth_gb_s: float = 0) -> Accelerator:
+    """Return an accelerator of which only the memory in GiB is known, and its bandwidth in GB/s unless that is 0.
+
+    Its arithmetic is taken to be no limit.
+    """
+    memory = round(gib * 2**30)
+    return Accelerator(
+        TYPED, f"{gib:g} GiB", 0, memory, bandwidth_gb_s * 1e9, math.inf, "typed in", memory / 1e9,
+    )  # fmt: skip
 
 
 def load_accelerators() -> dict[str, Accelerator]:

@@ -39,6 +39,12 @@ class MemoryPlan:
         memory, weights, reserve = self._letters()
         return function("floor", (memory - weights - reserve) / letter("M₁", self.cache_of_one))
 
+    def needed(self, n_sequences: int) -> Expression:
+        """Return the bytes of the weights and of so many sequences' caches, as an expression."""
+        one = letter("M₁", self.cache_of_one)
+        caches = letter("B", n_sequences) * one if n_sequences > 1 else one
+        return letter("Mₚ", self.weights) + caches
+
     def missing(self) -> Expression:
         """Return the bytes missing for the weights, or for weights and reserve if the weights alone fit."""
         memory, weights, reserve = self._letters()

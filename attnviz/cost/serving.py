@@ -60,5 +60,8 @@ class Serving:
     def on(self, accelerator: Accelerator) -> Serving:
         return replace(self, accelerator=accelerator)
 
+    def of(self, model: ModelConfig) -> Serving:
+        return replace(self, model=model)
+
     def at(self, n_tokens: int) -> Serving:
         return replace(self, n_tokens=n_tokens)

@@ -26,9 +26,9 @@ def title(page: Page, words: str):
 
 
 PARTS = {
-    "Published models": "alternatives",
-    "What fits in GPU memory": "filling",
-    "Prefill and decode speed": "machines",
+    "Compare models": "alternatives",
+    "Filling the memory": "filling",
+    "Speed": "machines",
 }
 
 
@@ -52,7 +52,7 @@ def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Pa
     heights = [chart(page, key).bounding_box()["y"] for key in ("published", "attention")]
     assert heights[0] < heights[1]
     assert page.get_by_test_id("stPlotlyChart").count() > 3 and page.evaluate(WIDENED) == []
-    expect(page.get_by_role("heading", name=re.compile("^AttnViz toy GQA-4"))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("^AttnViz toy GQA-4: the model"))).to_be_visible()
     for name in ("Llama 3 8B", "DeepSeek-V3"):
         expect(chart(page, "published").locator("text", has_text=name).first).to_be_visible()
     bars = page.locator(".st-key-compared")
@@ -63,7 +63,7 @@ def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Pa
     )
     faint = [stroke != looks[2][1] for _, stroke in looks]  # within its context, a bar has the page's colour around it
     assert faint == [True, True, False, False, True] and ["/ 0.4" in fill for fill, _ in looks] == faint
-    is_whole(page, "Published models", WIDE, "light")
+    is_whole(page, "Compare models", WIDE, "light")
     is_painted(page, ["attention", "cache", "alternatives"], "light")
     page.set_viewport_size(viewport(WIDE))
 
@@ -101,7 +101,7 @@ def after_one_that_was_stopped_decoding_is_measured_to_the_end(page: Page) -> No
 
 
 WALK = {  # {assertion: URL, or "" to go on}; the other controls and links: tests/ui/test_cost_controls.py
-    the_page_opens_with_published_models_and_the_shipped_one_among_them: "cost",
+    the_page_opens_with_published_models_and_the_shipped_one_among_them: "cost?preset=selected",
     one_click_compares_two_models_and_the_address_says_so: "",
     a_measurement_can_be_stopped: f"cost?tab=measured&{LONG}",
     after_one_that_was_stopped_decoding_is_measured_to_the_end: f"cost?tab=measured&{TINY}",
@@ -118,10 +118,10 @@ def test_two_models_are_compared_and_decoding_is_measured(turns: Callable) -> No
 
 def test_every_part_is_painted_and_whole_in_its_window(visit: Callable[..., Page]) -> None:
     """The first part in a wide window: above."""
-    page = visit("cost?tab=measured", width=NARROW, scheme="dark")
+    page = visit("cost?tab=measured&preset=selected", width=NARROW, scheme="dark")
     above = ["attention", "cache"]
     for part, drawn in PARTS.items():
-        page.get_by_role("radio", name=part).click()
+        page.get_by_role("radio", name=part, exact=True).click()
         chart(page, drawn).wait_for()
         is_whole(page, part, NARROW, "dark")
         is_painted(page, [*above, drawn], "dark")

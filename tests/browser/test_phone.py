@@ -112,7 +112,7 @@ def the_bar_of_a_lesson_leaves_room_and_can_be_folded(page: Page) -> None:
     bar, fold = page.get_by_test_id("stBottom"), page.locator(".st-key-lesson-fold button")
     assert bar.bounding_box()["height"] < 0.42 * 740
     page.locator(".st-key-lesson-answer button").tap()
-    answer = page.get_by_text("Not necessarily")
+    answer = page.locator(".st-key-lesson-text").get_by_text("Not necessarily")
     expect(answer).to_be_in_viewport()  # the text has scrolled to it
     fold.tap()
     expect(answer).to_have_count(0)

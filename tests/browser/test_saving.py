@@ -259,6 +259,7 @@ def left(drawing: Locator) -> None:
 def bars_and_a_chart_fill_the_screen(page: Page) -> None:
     """A drawing goes back to its place; a chart has Streamlit's button."""
     bars = page.locator(".st-key-compared")
+    bars.scroll_into_view_if_needed()
     first, on_page = bars.locator("rect").first, bars.locator("rect").first.bounding_box()
     opened(page, bars)
     assert bars.locator(".ts").bounding_box() == {"x": 0, "y": 0, "width": 1440, "height": 900}

@@ -161,7 +161,7 @@ OLD_LINKS = {  # from before the setting `tab`, with one setting per page
     "heads?heads_part=rollout&closer=work&turning=longer&part=speed": "Attention rollout",
     "query_groups?closer=latent&heads_part=masks": "Multi-head latent attention",
     "rope?turning=layouts&part=facts": "Two layouts",
-    "cost?part=speed&closer=alike": "Prefill and decode speed",
+    "cost?part=speed&closer=alike": "Speed",
 }
 
 

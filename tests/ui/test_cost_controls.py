@@ -6,6 +6,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import cost as compute_cost
+from attnviz.cost import count_parameters, load_presets
+from attnviz.session.pages import PAGES
 from tests.pages import COST, opened, shown
 from tests.reading import numbers_where
 
@@ -14,8 +16,8 @@ HELD = "Llama 3 8B and # sequences of # K tokens"
 
 
 def use(app: AppTest, label: str, value: str) -> str:
-    """Choose an option of a segmented control; return what the parts that depend on it say: the others do not rerun."""
-    next(each for each in app.button_group if each.label == label).set_value(value).run()
+    """Choose an option of a list; return what the parts that depend on it say: the others do not rerun."""
+    next(each for each in (*app.selectbox, *app.button_group) if each.label == label).set_value(value).run()
     assert not app.exception
     return shown(app)
 
@@ -23,26 +25,73 @@ def use(app: AppTest, label: str, value: str) -> str:
 def test_the_precision_moves_the_cache_and_the_weights_move_the_memory():
     app = opened(COST, tab="memory", context="8192")
     assert numbers_where(HELD, shown(app)) == [56, 8]
-    assert numbers_where(HELD, use(app, "Weight dtype", "int4")) == [67, 8]
+    assert numbers_where(HELD, use(app, "Weights", "int4")) == [67, 8]
     assert app.query_params["weights"] == "int4"
     app = opened(COST, tab="memory", context="8192", weights="int4")
-    assert numbers_where(HELD, use(app, "Cache dtype", "fp8")) == [134, 8]
+    assert numbers_where(HELD, use(app, "KV cache", "fp8")) == [134, 8]
     assert app.query_params["precision"] == "fp8"
-    app = opened(COST, tab="memory", context="8192", precision="fp8")
-    below = use(app, "Part", "published")  # the selected model below the published ones
-    assert numbers_where("GQA-4 caches # MiB", below) == [6]
 
 
-def test_the_number_of_sequences_moves_the_cache_and_the_speed():
-    app = opened(COST, tab="speed", context="8192")
+def test_a_number_is_typed_or_slid_and_the_answer_follows():
+    """Llama 3 8B caches 2 · 8 · 128 · 2 bytes in 32 layers: 128 KiB a token."""
+    app = opened(COST, context="8192")
+    app.number_input(key="control-typed-batch").set_value(13).run()
+    assert app.query_params["batch"] == "13" and "13 GiB of cache in bf16 for 13 sequences of 8 K tokens" in shown(app)
+    app = opened(COST, context="8192")
     app.select_slider(key="control-batch").set_value(2).run()
-    assert app.query_params["batch"] == "2" and "2 sequences" in shown(app)
-    below = use(opened(COST, tab="speed", context="8192", batch="2"), "Part", "published")
-    assert numbers_where("GQA-4 caches # MiB", below) == [24]
+    assert app.query_params["batch"] == "2" and "2 GiB of cache" in shown(app)
+    app = opened(COST)
+    app.number_input(key="control-typed-context").set_value(20_000).run()
+    assert app.query_params["context"] == "20000" and "2.44 GiB of cache in bf16 for 20,000 tokens" in shown(app)
+
+
+def test_the_chosen_model_stays_through_all_tabs_and_the_sidebars_is_drawn_only_where_it_is_chosen():
+    for tab in PAGES["cost"].tabs:
+        for preset, name in (("deepseek-v3", "DeepSeek"), ("selected", "AttnViz toy GQA-4")):
+            there = shown(opened(COST, tab=tab, preset=preset))
+            assert f"**{name}" in there.replace("\\", "")
+            assert ("live models were built" in there) == (preset == "selected" and tab in ("published", "measured"))
+
+
+def test_a_model_chosen_on_the_tab_of_the_pasted_one_is_answered_for():
+    facts = '{"n_layers": 3, "d_model": 32, "n_heads": 4, "name": "Mine"}'
+    app = opened(COST, tab="facts", facts=facts)
+    assert "**Mine needs" in shown(app)
+    app.selectbox(key="control-preset").set_value("llama-3-8b").run()
+    assert "**Llama 3 8B needs" in shown(app) and app.query_params["facts"] == [facts][0]
+    app = opened(COST, facts=facts)
+    app.selectbox(key="control-preset").set_value("pasted").run()
+    assert "**Mine needs" in shown(app) and app.query_params["preset"] == "pasted"
+    app = opened(COST)
+    app.selectbox(key="control-preset").set_value("pasted").run()
+    assert app.query_params["tab"] == "facts" and "Paste a model" in "".join(e.value for e in (*app.error, *app.info))
+
+
+def test_a_memory_is_typed_in_where_the_accelerator_is_not_listed():
+    app = opened(COST, context="8192", machine="own")
+    assert "It fits** (24 GiB) with 5.64 GiB to spare" in shown(app) and "Decoding" not in shown(app)
+    app.number_input(key="control-own_memory").set_value(8.0).run()
+    assert "It does not fit** (8 GiB)" in shown(app) and app.query_params["own_memory"] == "8"
+    assert "Decoding: at most" in shown(opened(COST, context="8192", machine="own", own_bandwidth="1008"))
+    assert not opened(COST, machine="own", tab="speed").exception
+
+
+@pytest.mark.parametrize("size", ["", "4", "more"])
+@pytest.mark.parametrize("kinds", ["", "mla", "mha,mqa"])
+def test_the_list_of_models_has_those_of_the_chosen_sizes_and_kinds(size, kinds):
+    billions = {"": (0, 1e6), "4": (0, 4), "more": (80, 1e6)}[size]
+    n = sum(
+        billions[0] <= count_parameters(model).total / 1e9 < billions[1]
+        and (not kinds or model.attention in kinds.split(","))
+        for model in load_presets().values()
+    )
+    app = opened(COST, tab="models", machine="rtx-4090", context="8192", kinds=kinds, size=size)
+    assert [len(frame.value) for frame in app.dataframe] == ([n] if n else [])
+    assert n or "No published model" in shown(app)
 
 
 def test_a_link_reopens_a_comparison_with_its_sentence():
-    there = shown(opened(COST, context="131072", compare="gemma-3-27b,qwen3-32b"))
+    there = shown(opened(COST, context="131072", compare="gemma-3-27b,qwen3-32b", preset="selected"))
     assert numbers_where("# GiB with windows, # GiB without", there) == [10.4, 62]
     assert numbers_where("# K tokens: Gemma 3 27B # GiB and Qwen3 32B # GiB", there) == [128, 10.4, 32]
     assert numbers_where("# live models", there) == [5]

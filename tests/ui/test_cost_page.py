@@ -53,7 +53,8 @@ def test_the_headline_is_in_the_chosen_precision_and_for_all_sequences(precision
     )
     link = {"context": 1000, "batch": batch, "precision": precision, "window": window}
     # The line is above each tab; this one draws the least.
-    (said,) = (text for text in texts(tab="measured", model="gqa-4", **link) if text.startswith("For **"))
+    there = texts(tab="measured", model="gqa-4", preset="selected", **link)
+    (said,) = (text for text in there if text.startswith("For **"))
     assert re.findall(r"\*\*([\d.,]+ \w?i?B)\*\*", said) == [full, here] and precision in said
 
 
@@ -68,11 +69,13 @@ def test_only_what_was_counted_is_said_to_be_equal(precision):
     assert "bf16" in said and (f"{precision} bytes drawn" in said) == (precision != "bf16")
 
 
-def test_the_top_line_names_the_pasted_model_on_its_tab_alone():
+def test_the_answer_is_for_the_pasted_model_where_it_is_chosen_and_on_its_tab():
     pasted = '{"n_layers": 3, "d_model": 32, "n_heads": 4, "n_kv_heads": 2, "name": "Mine"}'
-    named = [texts(tab=tab, facts=pasted) for tab in ("facts", "published")]
-    assert [any(t.startswith("Mine: **") and "parameters**" in t for t in said) for said in named] == [True, False]
-    assert [any(t.startswith("KV cache of **") for t in said) for said in named] == [False, True]
+    asked = {
+        tab: [text for text in texts(tab=tab, facts=pasted, **more) if " needs " in text][0]
+        for tab, more in (("facts", {}), ("published", {}), ("memory", {"preset": "pasted"}))
+    }
+    assert [said.startswith("**Mine needs ") for said in asked.values()] == [True, False, True]
 
 
 def test_nothing_is_said_of_a_config_where_there_is_nothing():

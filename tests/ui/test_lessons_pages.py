@@ -31,6 +31,7 @@ ONLY_WITH = {
     "figure-mla-sum": {"model": "mla"},
     "figure-latent-scale": {"model": "mla"},
     "figure-model-pasted": {"facts": FACTS},
+    **dict.fromkeys(("figure-attention", "figure-model", "figure-cache", "figure-precisions"), {"preset": "selected"}),
 }
 
 
@@ -148,7 +149,7 @@ def test_an_element_of_another_page_is_not_shown_alone() -> None:
 def test_a_link_to_one_drawing_opens_the_tab_that_has_it() -> None:
     app = opened(COST, only="figure-cache", tab="memory")  # from when each tab had it
     assert shows(app, "figure-cache") and sentences(app) == ""
-    shown = {tab: shows(opened(COST, tab=tab), "figure-cache") for tab in ("published", "memory")}
+    shown = {tab: shows(opened(COST, tab=tab, preset="selected"), "figure-cache") for tab in ("published", "memory")}
     assert shown == {"published": True, "memory": False}
 
 

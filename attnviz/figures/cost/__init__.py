@@ -1,17 +1,24 @@
 """Figures of model costs: parameters and cache of the selected model, published models, and accelerators."""
 
+from attnviz.figures.cost.answer import (
+    accelerators_finding,
+    accelerators_list,
+    calculation,
+    models_finding,
+    models_list,
+    panel,
+    sentence,
+)
 from attnviz.figures.cost.captions import counted_text, description_texts, saving_text, short_name
 from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.layered import layers_text, memory_of_layers, only_costs, parts_of_layers
-from attnviz.figures.cost.machines import chosen_batch, machines, roof, speed
+from attnviz.figures.cost.machines import machines, roof, speed
 from attnviz.figures.cost.memory import filling
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
 from attnviz.figures.cost.prompts import first_token
 from attnviz.figures.cost.published import (
     alternatives,
-    caches_text,
-    counts_text,
     growth_text,
     published,
     published_table,
@@ -19,14 +26,14 @@ from attnviz.figures.cost.published import (
 )
 
 __all__ = [
+    "accelerators_finding",
+    "accelerators_list",
     "alternatives",
     "attention_parameters",
     "cache",
+    "calculation",
     "caches_panel",
-    "caches_text",
-    "chosen_batch",
     "counted_text",
-    "counts_text",
     "description_texts",
     "filling",
     "first_token",
@@ -37,13 +44,17 @@ __all__ = [
     "measured",
     "memory_of_layers",
     "model_parameters",
+    "models_finding",
+    "models_list",
     "only_costs",
+    "panel",
     "parts_of_layers",
     "precisions",
     "published",
     "published_table",
     "roof",
     "saving_text",
+    "sentence",
     "short_name",
     "speed",
     "totals",

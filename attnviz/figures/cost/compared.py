@@ -17,22 +17,19 @@ from attnviz.phrases import listed
 ROW = 26  # pixels
 
 
-def caches_panel(
-    models: Sequence[ModelConfig], toy: ModelConfig, n_tokens: int, batch_size: int, precision: str
-) -> dict:
-    """Return the `to_scale` payload: bytes rightwards, a row per model downwards, last the model that runs here."""
+def caches_panel(rows: Sequence[ModelConfig], n_tokens: int, batch_size: int, precision: str) -> dict:
+    """Return the `to_scale` payload: bytes rightwards, a row per model downwards, last the model asked about."""
     bits, block = PRECISIONS[precision]
-    rows = [*models, toy]
     sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in rows]
     names = [short_name(m) for m in rows]
     shares = [n / max(sizes) for n in sizes]  # browsers do not draw shapes that are billions of units wide
     equation = cache_equation(rows[0], n_tokens, batch_size, bits, block)
-    title = _title(names[:-1] or names, sizes[:-1] or sizes)
+    title = _title(names, sizes)
     beyond = f" Faint: {beyond_text(rows, n_tokens)}" if any(is_beyond(m, n_tokens) for m in rows) else ""
     return {
         "title": title,
         "note": f"KV cache of {crowd_text(n_tokens, batch_size)} in {precision}, to scale, by formula. The colour is "
-        f"the type of attention. {names[-1]} is the model selected in the sidebar.{beyond}",
+        f"the type of attention.{beyond}",
         "alt": f"{title}. {listed(f'{name} {n:,} B' for name, n in zip(names, sizes, strict=True))}.",
         "width": 1, "height": len(rows), "row": ROW,
         "line": f"{names[0]}: {equation.text()}", "legend": meanings(equation),

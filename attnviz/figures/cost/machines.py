@@ -20,15 +20,6 @@ from attnviz.phrases import count, listed
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 
 
-def chosen_batch(serving: Serving, batch_size: int) -> str:
-    """Return a sentence on this number of sequences: that they do not fit, or the bound on their speed."""
-    most = serving.plan().n_users
-    chosen = f"{count(batch_size, 'sequence')} at once, as chosen above"
-    if batch_size > most:
-        return f"{chosen}: too many; at most {most:,} {'fits' if most == 1 else 'fit'}."
-    return f"{chosen}: at most {rate_text(serving.tokens_per_second(batch_size))} tokens per second together."
-
-
 def speed(serving: Serving) -> Drawing:
     """Draw the bound on tokens per second over the batch size at several contexts; dotted if the batch does not fit."""
     contexts = sorted({1024, 8192, 32_768, serving.n_tokens})
@@ -147,7 +138,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     holding = f"{sum(fits) or 'None'} of {len(fits)} hold{'s' * (sum(fits) < 2)} {count(batch_size, 'sequence')}"
     title = f"{holding}; highest bound: {bound}"
     plan, equation = serving.plan(), rate_equation(step, ranked[fastest])
-    needed = bytes_text(plan.weights + batch_size * plan.cache_of_one, False)
+    needed = bytes_text(plan.weights + batch_size * plan.cache_of_one)
     return Drawing(
         _machine_bars(ranked, names, rates, fits),
         title=title,
@@ -187,7 +178,7 @@ def _machine_bars(
         text=[f" {rate_text(r)}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
         textposition="outside",
         marker={"color": [PETROL if fit else FAINT for fit in fits], "line": OUTLINE},
-        customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", _teraflops(a),
+        customdata=[[bytes_text(a.memory), f"{bytes_text(a.bandwidth, False)}/s", _teraflops(a),
                      a.arithmetic] for a in ranked],
         hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
         "<extra></extra>",
@@ -217,7 +208,7 @@ def _fit_note(serving: Serving, largest: int) -> str:
         return (
             f"At most {count(largest, 'sequence')} {long} fit{'s' * (largest == 1)} beside the weights and {reserve}."
         )
-    memory = bytes_text(serving.accelerator.memory, False)
+    memory = bytes_text(serving.accelerator.memory)
     return f"Weights, one sequence {long} and {reserve} do not fit in {memory}."
 
 

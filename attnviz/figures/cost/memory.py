@@ -35,7 +35,7 @@ def filling(serving: Serving) -> Drawing:
     figure.add_vline(x=plan.memory, line={"width": 2, "color": NEUTRAL})
     figure.add_annotation(
         x=plan.memory, y=1, xref="x", yref="y domain", xanchor="right", yanchor="bottom", showarrow=False,
-        text=_memory_text(plan, by_data_sheet),
+        text=_memory_text(serving, plan, by_data_sheet),
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, widest * 1.02])
     figure.update_yaxes(visible=False, range=[-0.5, 0.5])
@@ -47,7 +47,7 @@ def filling(serving: Serving) -> Drawing:
         f"{_longest_context(plan, serving)}The reserve of {serving.reserve:.0%} is an assumption, for activations and "
         "allocation overhead.",
         more=f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{parallel_note(serving)}",
-        alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
+        alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n)}" for name, n in pieces.items()) + ".",
         table={
             "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
             "bytes": [*pieces.values(), plan.cache_of_one, plan.memory, by_data_sheet.memory],
@@ -57,20 +57,23 @@ def filling(serving: Serving) -> Drawing:
     )
 
 
-def _memory_text(plan: MemoryPlan, by_data_sheet: MemoryPlan) -> str:
-    """Return the memory and, where it is another number, the data sheet's: "memory 85.5 GB (data sheet: 80 GB)"."""
-    reported, sold = (bytes_text(each.memory, False) for each in (plan, by_data_sheet))
-    return f"memory {reported}" if reported == sold else f"memory {reported} (data sheet: {sold})"
+def _memory_text(serving: Serving, plan: MemoryPlan, by_data_sheet: MemoryPlan) -> str:
+    """Return the memory, with the data sheet's, in its own unit: "memory 79.6 GiB (data sheet: 80 GB)"."""
+    if serving.accelerator.is_typed:
+        return f"memory {bytes_text(plan.memory)}"
+    return f"memory {bytes_text(plan.memory)} (data sheet: {bytes_text(by_data_sheet.memory, binary=False)})"
 
 
 def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:
     """State the memory size that is used, its source, and the result with the data sheet's GB instead."""
     a = serving.accelerator
+    if a.is_typed:
+        return f"{a.name}: typed in."
     each = " each" if a.count > 1 else ""
     gb = f"{a.data_sheet_gb / a.count:g} GB{each} of the data sheet, read as 10⁹ bytes"
     if not a.reported_by:
         return f"{a.name}: the {gb}; the memory that its driver reports is not known here."
-    sum_text = bytes_text(a.memory, False) + (" in all" if each else "")
+    sum_text = bytes_text(a.memory) + (" in all" if each else "")
     return (
         f"{a.name}: {a.memory // a.count // 2**20:,} MiB{each} ({sum_text}), as the driver reports ({a.reported_by}). "
         f"With the {gb}, {count(by_data_sheet.n_users, 'sequence')} would fit."
@@ -80,7 +83,7 @@ def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:
 def _piece(name: str, n: int, colour: str, shape: str) -> dict:
     return {
         "type": "bar", "orientation": "h", "x": [n], "y": [0], "width": 0.8,
-        "name": f"{name} {bytes_text(n, False)}", "hoverinfo": "name",
+        "name": f"{name} {bytes_text(n)}", "hoverinfo": "name",
         "marker": {"color": colour, "pattern": {"shape": shape, "size": 6}},
     }  # fmt: skip
 
@@ -90,10 +93,10 @@ def _fit_title(plan: MemoryPlan, serving: Serving) -> str:
     machine, name = serving.accelerator.name, short_name(serving.model)
     holds = f"{machine} {'holds' if serving.accelerator.count == 1 else 'hold'} {name}"
     if not plan.weights_fit:
-        missing = bytes_text(plan.weights - plan.memory, binary=False)
+        missing = bytes_text(plan.weights - plan.memory)
         return f"{machine}: {name}'s weights alone need {missing} more"
     if plan.free < 0:
-        missing = bytes_text(-plan.free, binary=False)
+        missing = bytes_text(-plan.free)
         return f"{holds}'s weights; the reserve needs {missing} more"
     if not plan.n_users:
         return f"{holds}'s weights, but not {context_text(serving.n_tokens)} beside them"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
+from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.cached import state_bytes
 from attnviz.cost.sums import mixers
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
@@ -18,7 +18,6 @@ from attnviz.figures.cost.captions import (
     beyond_note,
     beyond_text,
     cached_tokens_text,
-    crowd_text,
     is_beyond,
     latent_note,
     latent_widths,
@@ -27,7 +26,7 @@ from attnviz.figures.cost.captions import (
 )
 from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, Spot, place, spread
-from attnviz.figures.drawing import Drawing, escaped
+from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, faded, kind_style
 from attnviz.mechanisms import MIXERS, Windowed
@@ -40,26 +39,6 @@ WELL_KNOWN = (  # named first if names would overlap
     "llama-3-8b", "deepseek-v3", "gpt2-small", "mistral-7b-v0.1", "qwen3-8b", "gemma-3-27b", "gpt-oss-120b",
     "llama-3.1-405b",
 )  # fmt: skip
-
-
-def caches_text(models: Sequence[ModelConfig], n_tokens: int, batch_size: int, precision: str) -> str:
-    """State in one sentence how much each of these models caches."""
-    bits, block = PRECISIONS[precision]
-    sizes = (kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models)
-    cached = listed(f"{escaped(short_name(m))} **{bytes_text(n)}**" for m, n in zip(models, sizes, strict=True))
-    return f"KV cache of **{crowd_text(n_tokens, batch_size)}** in {precision}: {cached}."
-
-
-def counts_text(model: ModelConfig, n_tokens: int, batch_size: int, precision: str) -> str:
-    """State in one sentence a model's parameters and cache."""
-    bits, block = PRECISIONS[precision]
-    n_bytes = kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block)
-    state = state_bytes(model, batch_size)
-    kept = [f"**{bytes_text(n_bytes - state)}** of KV cache"] if n_bytes > state else []
-    kept += [f"**{bytes_text(state)}** of state"] if state else []
-    name, n = escaped(short_name(model)) or "This model", count_parameters(model).total
-    crowd = f"**{crowd_text(n_tokens, batch_size)}** in {precision}"
-    return f"{name}: **{n:,} parameters**, and {' and '.join(kept)} for {crowd}."
 
 
 def growth_text(model: ModelConfig) -> str:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from attnviz.config import ATTENTION_KINDS
 from attnviz.cost import PRECISIONS, load_accelerators
+from attnviz.cost.accelerators import TYPED
 from attnviz.facts import published_facts
 from attnviz.session.kinds import Choice, Number, Several, Text, setting
 from attnviz.session.page import Element, Page, charts
 
 PRESETS = tuple(published_facts())
+PASTED, SELECTED = OTHER_MODELS = "pasted", "selected"  # the pasted configuration; the sidebar's model
+OWN_MEMORY = TYPED  # an accelerator of which only the memory is typed in
+SIZES = {"4": (0, 4e9), "15": (4e9, 15e9), "80": (15e9, 80e9), "more": (80e9, math.inf)}  # parameters, from and below
 
 PAGE = Page(
     "cost", "pages/4_cost.py", "Cost",
     f"Parameters and KV cache of your model, counted from live tensors, and of {len(PRESETS)} published models, by "
     "formula.",
     tabs={
-        "published": "Published models",
-        "facts": "Another model",
-        "memory": "What fits in GPU memory",
-        "speed": "Prefill and decode speed",
+        "published": "Compare models",
+        "models": "All models",
+        "cards": "All accelerators",
+        "memory": "Filling the memory",
+        "speed": "Speed",
+        "facts": "Paste a model",
         "measured": "Measured here",
     },
     elements=(
         Element("control-context", "amounts", "The slider of the context", drawing=False),
+        Element("answer", "amounts", "What is needed, and what there is"),
         Element("compared", "tabs", "Caches of a few models, to scale", "published"),
         *charts("tabs", {
             "published": {
@@ -52,15 +61,19 @@ PAGE = Page(
 class CostSettings:
     """Settings of the Cost page."""
 
-    context: int = setting(32_768, Number(1, 2**20))  # tokens of one sequence
-    batch: int = setting(1, Number(1, 1024))  # sequences
+    context: int = setting(32_768, Number(1, 10 * 2**20))  # tokens of one sequence
+    batch: int = setting(1, Number(1, 100_000))  # sequences
     precision: str = setting("bf16", Choice(tuple(PRECISIONS)))  # of the cache
     compare: tuple[str, ...] = setting(
         ("llama-2-7b", "llama-3-8b", "gemma-3-27b", "deepseek-v3"), Several(PRESETS, most=6)
     )
-    preset: str = setting("llama-3-8b", Choice(PRESETS))
+    preset: str = setting("llama-3-8b", Choice((*PRESETS, *OTHER_MODELS)))  # the model that the page answers for
     facts: str = setting("", Text(whole=True))  # configuration of another model, as JSON
-    machine: str = setting("h100-sxm", Choice(tuple(load_accelerators())))
-    n_machines: int = setting(1, Number(1, 64))
+    machine: str = setting("h100-sxm", Choice((*load_accelerators(), OWN_MEMORY)))
+    own_memory: float = setting(24.0, Number(0.1, 100_000, whole=False))  # GiB of OWN_MEMORY
+    own_bandwidth: float = setting(0.0, Number(0, 1_000_000, whole=False))  # GB/s of OWN_MEMORY; 0: not known
+    kinds: tuple[str, ...] = setting((), Several(ATTENTION_KINDS, most=len(ATTENTION_KINDS)))  # listed; empty: all
+    size: str = setting("", Choice(("", *SIZES)))  # of the models listed; "": all
+    n_machines: int = setting(1, Number(1, 4096))
     weights: str = setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = setting(10, Number(0, 90))  # per cent of GPU memory that is not used

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import streamlit as st
 
@@ -12,8 +11,7 @@ from attnviz.compute import cost as compute_cost
 from attnviz.compute.view import View, countable
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
-    PRECISIONS,
-    Serving,
+    Answer,
     attention_name,
     comparison,
     count_parameters,
@@ -23,72 +21,41 @@ from attnviz.cost import (
 )
 from attnviz.cost.hf_config import KNOWN, Description
 from attnviz.cost.pairs import Pair, instructive_pairs
-from attnviz.cost.units import count_text, tokens_text
+from attnviz.cost.units import count_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import facts_of, published_facts
 from attnviz.figures import cost as figures
-from attnviz.figures.cost.machines import BATCHES
-from attnviz.figures.cost.prompts import LENGTHS
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, listed
+from attnviz.session.pages import ELEMENTS
+from attnviz.session.pages.cost import OWN_MEMORY, SELECTED
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
 from attnviz.ui.components.to_scale import to_scale
+from attnviz.ui.pages.cost_lists import cards, models
+from attnviz.ui.pages.cost_question import PARTS, question
 
 
 def show() -> None:
     """Draw the page."""
-    st.markdown(
-        "To generate a token, attention reads the keys and values of all earlier tokens. They are kept in the KV "
-        "cache, which often limits how long texts can be, and how many fit at once."
-    )
-    controls()
+    question()
     tabs()
     own_model()
     if (found := st.session_state.get("measurement")) and found.running:
         _progress()
 
 
-@state.part("amounts", countable)
-def controls(view: View) -> None:
-    """The controls for the whole page: context, batch size, precision of the cache."""
-    s = view.settings
-    contexts, batches = ({*LENGTHS, s.context}, {*BATCHES, s.batch})
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(
-            st.select_slider,
-            "Context, tokens",
-            "context",
-            options=sorted(contexts),
-            format_func=tokens_text,
-            width=320,
-            reruns=(),
-            help="1 K = 1,024 tokens, 1 M = 1,048,576.",
-        )
-        all_parts = ("amounts", "own", "tabs")
-        state.control(
-            st.select_slider, "Batch size, sequences", "batch", options=sorted(batches), width=220, reruns=all_parts
-        )
-        state.control(
-            st.segmented_control, "Cache dtype", "precision", options=list(PRECISIONS), required=True, reruns=all_parts
-        )
-
-
-def _selected(view: View) -> ModelConfig:
-    """Return the model selected in the sidebar, with a name that distinguishes it from the published ones."""
-    toy = f"AttnViz toy {attention_name(view.config)}"
-    return replace(view.config, name=view.settings.model_name if view.settings.opened else toy)
-
-
 @state.part("own", countable)
 def own_model(view: View) -> None:
-    """Parameters and cache of the selected model, on the tabs that compare or measure it."""
-    if state.page().open_tab(view.settings.tab) not in ("published", "measured"):
+    """Parameters and cache of the sidebar's model where it is asked for, on the tabs that compare or measure it."""
+    s = view.settings
+    asked = s.preset == SELECTED or (s.only and ELEMENTS[s.only].part == "own")
+    if not asked or state.page().open_tab(s.tab) not in ("published", "measured"):
         return
     n = count_parameters(view.config).total
-    name = escaped(_selected(view).name)
+    name = escaped(compute_cost.selected_model(view).name)
     st.header(f"{name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
-    s, full = view.settings, comparison(view.config)[0]
+    full = comparison(view.config)[0]
     st.markdown(figures.saving_text(full, view.config, s.context, s.batch, s.precision))
     own(view)
 
@@ -122,39 +89,33 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
 
 @state.part("tabs", countable)
 def tabs(view: View) -> None:
-    """Summary sentence and the open tab; the others are not computed."""
-    show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
-    summary = st.empty()
-    tab = state.tabs(view, "Part", quiet=True, also=["own"])
-    summary.markdown(_summary(view, tab))
-    show[tab](view)
+    """The open tab; the others are not computed."""
+    tab = state.tabs(view, "Part", quiet=True, also=["own", "amounts"])
+    if tab in ("facts", "measured"):
+        {"facts": facts, "measured": measured}[tab](view)
+        return
+    show = {"published": published, "models": models, "cards": cards, "memory": memory, "speed": speed}
+    with suppress(ConfigError):  # the question says what is wrong
+        show[tab](view, compute_cost.answer(view))
 
 
-def _summary(view: View, tab: str) -> str:
-    """Return a sentence on the pasted model, where one is shown, else on the caches of the compared ones."""
-    s, presets = view.settings, load_presets()
-    if tab == "facts" and s.facts.strip():
-        with suppress(ConfigError):
-            return figures.counts_text(compute_cost.pasted_model(s.facts)[0], s.context, s.batch, s.precision)
-    return figures.caches_text([*map(presets.__getitem__, s.compare), _selected(view)], s.context, s.batch, s.precision)
-
-
-def published(view: View) -> None:
-    """Published models: the chosen ones to scale, all on one plot, totals over the context, other attention types."""
+def published(view: View, asked: Answer) -> None:
+    """The model beside others to scale, all on one plot, totals over the context, other attention types."""
     s, presets = view.settings, load_presets()
     state.control(
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
         format_func=lambda id: presets[id].name, max_selections=6,
     )  # fmt: skip
-    chosen, selected = [presets[id] for id in s.compare], _selected(view)
-    bars = figures.caches_panel(chosen, selected, s.context, s.batch, s.precision)
-    to_scale([bars], "compared", figures.kinds_of([*chosen, selected]))
+    chosen = list(dict.fromkeys([*(presets[id] for id in s.compare), asked.serving.model]))
+    bars = figures.caches_panel(chosen, s.context, s.batch, s.precision)
+    to_scale([bars], "compared", figures.kinds_of(chosen))
     _pairs(s)
     charts.show(compute_cost.published(s.compare), "published")
     if s.compare:
         charts.show(compute_cost.totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
-    _alternatives(s)
+    charts.show(compute_cost.alternatives(asked.serving.model, s.context), "alternatives")
+    _sources(view)
 
 
 def _pairs(s: Settings) -> None:
@@ -164,12 +125,6 @@ def _pairs(s: Settings) -> None:
     for pair in pairs.values():
         if s.compare == pair.ids:
             st.info(pair.sentence, icon=":material/lightbulb:")
-
-
-def _alternatives(s: Settings) -> None:
-    _preset("What if this model had another type of attention?")
-    charts.show(compute_cost.alternatives(s.preset, s.context), "alternatives")
-    _notes([s.preset], "alternative")
 
 
 def _take_pair(pair: Pair) -> None:
@@ -187,17 +142,11 @@ def _notes(ids: Sequence[str], key: str) -> None:
         st.markdown("\n".join(f"- **{facts[id]['name']}**: {'; '.join(facts[id]['source'])}" for id in ids))
 
 
-def _preset(label: str) -> None:
-    presets = load_presets()
-    state.control(
-        st.selectbox, label, "preset", options=list(presets), format_func=lambda id: presets[id].name, width=420
-    )
-
-
 def facts(view: View) -> None:
     """Costs of a pasted config.json, or of a configuration in this page's own fields."""
     s = view.settings
-    name = load_presets()[s.preset].name
+    start = s.preset if s.preset in load_presets() else Settings.preset
+    name = load_presets()[start].name
     state.control(
         st.text_area, "A Hugging Face config.json, or this page's own fields (JSON)", "facts", height=160,
         placeholder='{"model_type": "llama", "num_hidden_layers": 32, …}   or   {"n_layers": 32, "d_model": 4096, …}',
@@ -205,8 +154,8 @@ def facts(view: View) -> None:
     )  # fmt: skip
     with st.container(horizontal=True):
         # The text area already applies its text on blur; the button makes that discoverable.
-        st.button("Count this model", on_click=state.rerun, args=("tabs",))
-        st.button(f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,))
+        st.button("Count this model", on_click=state.rerun, args=PARTS)
+        st.button(f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(start,))
     if not s.facts.strip():
         st.info(
             "Paste a model's configuration above and press “Count this model”: its parameters, its KV cache and those "
@@ -262,47 +211,36 @@ def _describe(described: Description) -> None:
 
 def _take_facts(preset: str) -> None:
     state.change(facts=facts_of(preset))
-    state.rerun("tabs")
+    state.rerun(*PARTS)
 
 
-def memory(view: View) -> None:
+def memory(view: View, asked: Answer) -> None:
     """Number of sequences that fit beside the weights, and the longest context of one."""
-    serving = _served(view.settings)
-    charts.show(figures.filling(serving), "filling")
-    _notes([view.settings.preset], "held")
+    state.control(st.slider, "Reserve, % of the memory", "reserve", width=260, reruns=PARTS)
+    charts.show(figures.filling(asked.serving), "filling")
+    _sources(view)
 
 
-def _served(s: Settings) -> Serving:
-    """Choose the model, the accelerators, and what their memory holds; say what a batch of more than one would do."""
-    cards = load_accelerators()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        _preset("Model")
-        state.control(
-            st.selectbox, "Accelerator", "machine", options=list(cards), width=300,
-            format_func=lambda id: f"{cards[id].name} · {cards[id].data_sheet_gb} GB",
-        )  # fmt: skip
-        state.control(st.number_input, "Number", "n_machines", width=110)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.segmented_control, "Weight dtype", "weights", options=list(PRECISIONS), required=True)
-        state.control(st.slider, "Reserve, % of the memory", "reserve", width=220)
-    serving = compute_cost.serving(s)
-    if s.batch > 1:
-        st.markdown(figures.chosen_batch(serving, s.batch))
-    return serving
+def _sources(view: View) -> None:
+    """Notes and sources of the model of the question, if it is a published one."""
+    if (id := compute_cost.asked_id(view.settings)) in load_presets():
+        _notes([id], "asked")
 
 
-def speed(view: View) -> None:
+def speed(view: View, asked: Answer) -> None:
     """Roofline bounds on decoding speed and on the time to the first token."""
-    serving = _served(view.settings)
+    serving, s = asked.serving, view.settings
+    if s.machine == OWN_MEMORY:
+        st.info("Peak arithmetic of a memory that is typed in is not known: choose an accelerator for these figures.")
+        return
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.speed(serving), "speed")
     with right:
         charts.show(figures.roof(serving), "roof")
     charts.show(figures.first_token(serving), "first-token")
-    s = view.settings
-    cards = [card.times(s.n_machines) for card in load_accelerators().values()]
-    charts.show(figures.machines(cards, serving, s.batch), "machines")
+    every = [card.times(s.n_machines) for card in load_accelerators().values()]
+    charts.show(figures.machines(every, serving, s.batch), "machines")
 
 
 def measured(view: View) -> None:

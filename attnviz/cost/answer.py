@@ -1,0 +1,94 @@
+"""What a model needs for so many sequences of so many tokens, whether an accelerator holds it, and lists of both.
+
+Bytes; 1 GiB = 2^30 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from attnviz.config import ModelConfig
+from attnviz.cost.accelerators import Accelerator
+from attnviz.cost.cached import PRECISIONS, cache_parts, state_bytes
+from attnviz.cost.memory import MemoryPlan
+from attnviz.cost.serving import Serving
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The need of `n_sequences` sequences of `serving.n_tokens` tokens each, beside the memory that there is."""
+
+    serving: Serving
+    n_sequences: int
+
+    @cached_property
+    def plan(self) -> MemoryPlan:
+        """The memory without regard to the number of sequences."""
+        return self.serving.plan()
+
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """Bytes needed: the weights, then what all sequences cache by part, each rounded up."""
+        s = self.serving
+        bits, block = PRECISIONS[s.precision]
+        cached = cache_parts(s.model, s.n_tokens, self.n_sequences, bits, block_size=block)
+        return {"weights": self.plan.weights} | {name: math.ceil(n) for name, n in cached.items()}
+
+    @property
+    def cached(self) -> int:
+        """Bytes that all sequences cache."""
+        return self.n_sequences * self.plan.cache_of_one
+
+    @property
+    def state(self) -> int:
+        """Bytes of it that do not grow with the context: states and convolutions."""
+        return state_bytes(self.serving.model, self.n_sequences)
+
+    @property
+    def needed(self) -> int:
+        """Bytes of weights and caches, without the reserve."""
+        return int(self.plan.needed(self.n_sequences).value)
+
+    @property
+    def spare(self) -> int:
+        """Bytes left beside weights, caches and reserve; negative if that many are missing."""
+        return self.plan.free - self.cached
+
+    @property
+    def fits(self) -> bool:
+        """True if weights, caches and reserve fit in the memory."""
+        return self.spare >= 0
+
+    @property
+    def most(self) -> int:
+        """Number of sequences of this context that fit at once."""
+        return self.plan.n_users
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The bound for all sequences together, whether they fit or not; None without a known bandwidth."""
+        return self.serving.tokens_per_second(self.n_sequences) if self.serving.accelerator.bandwidth else None
+
+    @property
+    def smallest_number(self) -> int:
+        """The fewest of this accelerator whose memories hold it together, evenly divided."""
+        one = self.plan.memory / self.serving.accelerator.count
+        return math.ceil(self.needed / (one * (1 - self.serving.reserve)))
+
+
+def of_models(models: Iterable[ModelConfig], asked: Answer) -> list[Answer]:
+    """Return the answer for each model: those that fit first, the largest of them on top, then the smallest lack."""
+    answers = [Answer(asked.serving.of(model), asked.n_sequences) for model in models]
+    return sorted(answers, key=lambda a: (not a.fits, -a.plan.weights if a.fits else -a.spare))
+
+
+def of_accelerators(accelerators: Iterable[Accelerator], asked: Answer) -> list[Answer]:
+    """Return the answer on each accelerator, as many of it as asked: those that hold it first, fastest on top."""
+    n = asked.serving.accelerator.count
+    answers = [Answer(asked.serving.on(one.times(n)), asked.n_sequences) for one in accelerators]
+    return sorted(answers, key=lambda a: (not a.fits, -(a.tokens_per_second or 0) if a.fits else -a.spare))

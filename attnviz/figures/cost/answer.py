@@ -1,0 +1,219 @@
+"""The answer on top of the Cost page in words, as a bar, and as lists of models and of accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnviz.cost import PRECISIONS, Answer, attention_name, count_parameters
+from attnviz.cost.units import bytes_text, context_text, count_text
+from attnviz.equations import Equation, tex_lines
+from attnviz.figures.cost.captions import beyond_context, crowd_text, is_beyond, short_name
+from attnviz.figures.cost.formulas import cache_equation, fit_equation
+from attnviz.figures.cost.rates import rate_text, rounded_rate
+from attnviz.figures.drawing import escaped
+from attnviz.figures.markup import meanings
+from attnviz.figures.theme import BROWN, DARK_PETROL, FAINT, NEUTRAL, PETROL
+from attnviz.phrases import count, listed
+
+ROW = 38  # pixels
+LARGEST_SPLIT = 64  # most sequences that are drawn one by one
+COLOURS = "To scale: weights grey, caches blue-green, the reserve brown."
+ROOM_OF_LABEL = 0.16  # share of the bar that a piece's name needs below it
+
+
+def sentence(answer: Answer) -> str:
+    """State what is needed, of it weights and caches, whether it fits and by how much, how many would, how fast."""
+    serving = answer.serving
+    rate = speed(answer) if answer.fits else ""
+    return f"{need(answer)} {fit(answer)}{rate} {beyond_context(serving.model, serving.n_tokens)}".strip()
+
+
+def need(answer: Answer) -> str:
+    """State the need and its parts."""
+    serving, n = answer.serving, answer.n_sequences
+    one = f", {bytes_text(answer.plan.cache_of_one)} each" if n > 1 else ""
+    weights, kept = bytes_text(answer.plan.weights), answer.cached - answer.state
+    cached = [f"{bytes_text(kept)} of cache in {serving.precision}"] if kept or not answer.state else []
+    cached += [f"{bytes_text(answer.state)} of state"] if answer.state else []
+    return (
+        f"**{escaped(short_name(serving.model))} needs {bytes_text(answer.needed)}**: "
+        f"{listed([f'{weights} of weights in {serving.weights}', *cached])} for {crowd_text(serving.n_tokens, n)}{one}."
+    )
+
+
+def fit(answer: Answer) -> str:
+    """State whether it fits and by how much, and how many sequences or accelerators would."""
+    serving, plan = answer.serving, answer.plan
+    memory = bytes_text(plan.memory)
+    if not serving.accelerator.is_typed:
+        memory = f"{escaped(_machine(answer))}, {memory}"
+    kept = f" beside a reserve of {serving.reserve:.0%}" if plan.reserve else ""
+    if answer.fits:
+        return (
+            f"**It fits** ({memory}) with {bytes_text(answer.spare)} to spare{kept}; at most "
+            f"{count(answer.most, 'such sequence')} fit{'s' * (answer.most == 1)} at once."
+        )
+    missing = f"**It does not fit** ({memory}): {bytes_text(-answer.spare)} more would be needed{kept}"
+    return f"{missing}. {_what_would(answer)}"
+
+
+def _what_would(answer: Answer) -> str:
+    """State what would fit in its place: fewer sequences, a shorter context, more accelerators."""
+    plan, serving = answer.plan, answer.serving
+    n = answer.smallest_number
+    more = f"{n:,} together would hold it" if serving.accelerator.is_typed else f"{n:,} of them would hold it"
+    more = f"{more}, if everything is divided evenly."
+    if not plan.weights_fit:
+        return f"The weights alone are larger than the memory; {more}"
+    if plan.free < 0:
+        return f"The weights leave no room for the reserve; {more}"
+    if answer.most:
+        return f"{count(answer.most, 'such sequence')} would fit; {more}"
+    if plan.n_tokens:
+        return f"Not one sequence of this length fits; one of {context_text(plan.n_tokens)} would. {more.capitalize()}"
+    return f"Not even one token fits beside the weights; {more}"
+
+
+def speed(answer: Answer) -> str:
+    """State the bound on the tokens per second, a space before it; "" where the bandwidth is not known."""
+    rate = answer.tokens_per_second
+    if rate is None:
+        return ""
+    n = answer.n_sequences
+    return f" Decoding: at most {rate_text(rate)} tokens per second{f' for all {n:,} together' if n > 1 else ''}."
+
+
+def panel(answer: Answer) -> dict:
+    """Return the `to_scale` payload: weights, caches, reserve and what is left, in a memory to scale."""
+    pieces = _pieces(answer)
+    whole = max(answer.plan.memory, sum(size for _, size, _, _ in pieces))
+    rects: list[list] = []
+    labels: list[list] = []
+    x = 0.0
+    for name, size, colour, opacity in pieces:
+        width = size / whole
+        n = answer.n_sequences if name == "cache" and answer.n_sequences <= LARGEST_SPLIT else 1
+        text = f"{name}: {bytes_text(size)}"
+        rects += [[x + i * width / n, 0, width / n, 1, colour, opacity, text] for i in range(n)]
+        if width >= ROOM_OF_LABEL:
+            labels.append([x + width / 2, 1, "below", name, bytes_text(size)])
+        x += width
+    edge = answer.plan.memory / whole
+    if edge < 1:
+        memory = bytes_text(answer.plan.memory)
+        rects.append([edge - 0.002, -0.15, 0.004, 1.3, "currentColor", 1, f"memory: {memory}"])
+        if all(abs(edge - label[0]) >= ROOM_OF_LABEL for label in labels):
+            labels.append([max(edge, ROOM_OF_LABEL / 3), 1, "below", "memory", memory])
+    room = "left over" if answer.fits else "missing"
+    return {
+        "title": f"{'Fits' if answer.fits else 'Does not fit'}: {bytes_text(abs(answer.spare))} {room}",
+        "note": _memory_note(answer),
+        "alt": f"{listed(f'{name} {bytes_text(size)}' for name, size, _, _ in pieces)}, in a memory of "
+        f"{bytes_text(answer.plan.memory)}.",
+        "width": 1, "height": 1, "row": ROW, "line": "", "legend": "",
+        "rects": rects, "labels": labels,
+    }  # fmt: skip
+
+
+def calculation(answer: Answer) -> tuple[str, str]:
+    """Return the equations of the cache, the need and the sequences that fit as LaTeX, and their letters."""
+    s, plan = answer.serving, answer.plan
+    bits, block = PRECISIONS[s.precision]
+    equations = (
+        cache_equation(s.model, s.n_tokens, 1, bits, block),
+        Equation(plan.needed(answer.n_sequences), unit="B", also=bytes_text(answer.needed)),
+        fit_equation(plan),
+    )
+    return tex_lines(*equations), meanings(*equations)
+
+
+def _pieces(answer: Answer) -> list[tuple[str, int, str, float]]:
+    """Return the pieces of the bar in their order: name, bytes, colour, opacity."""
+    plan = answer.plan
+    pieces = [
+        ("weights", plan.weights, NEUTRAL, 1.0),
+        ("state", answer.state, DARK_PETROL, 1.0),
+        ("cache", answer.cached - answer.state, PETROL, 1.0),
+        ("reserve", plan.reserve, BROWN, 0.4),
+        ("left over", max(answer.spare, 0), FAINT, 0.4),
+    ]
+    return [piece for piece in pieces if piece[1]]
+
+
+def _memory_note(answer: Answer) -> str:
+    """Explain the memory in GiB where the data sheet says another number of GB."""
+    a = answer.serving.accelerator
+    if a.is_typed:
+        return f"{COLOURS} 1 GiB = 2³⁰ bytes."
+    sold, read = f"{a.data_sheet_gb:g} GB", f"{a.memory / 2**30:.4g} GiB"
+    by = "as its driver reports" if a.reported_by else "its data sheet's GB read as 10⁹ bytes"
+    return f"{COLOURS} {_machine(answer)}: sold as {sold}, {read} here ({by}; 1 GiB = 2³⁰ bytes)."
+
+
+def _machine(answer: Answer) -> str:
+    return answer.serving.accelerator.name
+
+
+def models_list(answers: Sequence[Answer]) -> dict[str, list]:
+    """Return the columns of the list of models on one accelerator."""
+    models = [answer.serving.model for answer in answers]
+    return {
+        "model": [short_name(model) for model in models],
+        "attention": [attention_name(model) for model in models],
+        "parameters": [count_text(count_parameters(model).total) for model in models],
+        **_need_columns(answers),
+        "made for": [None if m.max_context is None else context_text(m.max_context) for m in models],
+    }
+
+
+def accelerators_list(answers: Sequence[Answer]) -> dict[str, list]:
+    """Return the columns of the list of accelerators for one model."""
+    return {
+        "accelerator": [_machine(answer) for answer in answers],
+        "memory, GiB": [round(answer.plan.memory / 2**30, 1) for answer in answers],
+        **_need_columns(answers),
+        "needed of them": [answer.smallest_number for answer in answers],
+    }
+
+
+def _need_columns(answers: Sequence[Answer]) -> dict[str, list]:
+    return {
+        "fits": ["✓" if answer.fits else "–" for answer in answers],
+        "needs, GiB": [round(answer.needed / 2**30, 2) for answer in answers],
+        "weights, GiB": [round(answer.plan.weights / 2**30, 2) for answer in answers],
+        "cache and state, GiB": [round(answer.cached / 2**30, 2) for answer in answers],
+        "sequences that fit": [answer.most for answer in answers],
+        "tokens/s at most": [
+            None if (rate := answer.tokens_per_second) is None else rounded_rate(rate) for answer in answers
+        ],
+    }
+
+
+def models_finding(answers: Sequence[Answer]) -> str:
+    """State how many models fit and which is the largest, as a title."""
+    asked, fitting = answers[0], [answer for answer in answers if answer.fits]
+    crowd = crowd_text(asked.serving.n_tokens, asked.n_sequences)
+    if not fitting:
+        return f"{_machine(asked)}: none of {count(len(answers), 'model')} fits with {crowd}"
+    beyond = sum(is_beyond(answer.serving.model, answer.serving.n_tokens) for answer in fitting)
+    made = (
+        f", {beyond} of them beyond the context {'it was' if beyond == 1 else 'they were'} made for" if beyond else ""
+    )
+    return (
+        f"{_machine(asked)}: {len(fitting)} of {count(len(answers), 'model')} fit with {crowd}{made}; the largest is "
+        f"{short_name(fitting[0].serving.model)}"
+    )
+
+
+def accelerators_finding(answers: Sequence[Answer]) -> str:
+    """State how many accelerators hold the model and which is the fastest, as a title."""
+    holding = [answer for answer in answers if answer.fits]
+    first = answers[0]
+    name, crowd = short_name(first.serving.model), crowd_text(first.serving.n_tokens, first.n_sequences)
+    if not holding:
+        return f"None of {len(answers)} choices holds {name} with {crowd}"
+    rate = holding[0].tokens_per_second or 0
+    return (
+        f"{len(holding)} of {len(answers)} hold{'s' * (len(holding) == 1)} {name} with {crowd}; highest bound: "
+        f"{_machine(holding[0])}, {rate_text(rate)} tokens per second"
+    )

@@ -1,0 +1,88 @@
+"""The answer on top of the Cost page: its numbers are those of the cost formulas, its bar is to scale."""
+
+import re
+
+import pytest
+
+from attnviz.cost import Answer, Serving, load_accelerators, load_presets, of_accelerators, of_memory, of_models
+from attnviz.cost.hf_config import read_hf_config
+from attnviz.cost.units import bytes_text
+from attnviz.figures import cost as figures
+
+PRESETS, CARDS = load_presets(), load_accelerators()
+ASKED = [  # it fits; it does not; the weights do not; the reserve does not; several accelerators; a typed memory
+    Answer(Serving(PRESETS["llama-3-8b"], CARDS["h100-sxm"], 8_192), 3),
+    Answer(Serving(PRESETS["llama-3-8b"], CARDS["rtx-4090"], 20_000), 10),
+    Answer(Serving(PRESETS["llama-3-70b"], CARDS["rtx-4090"], 8_192), 1),
+    Answer(Serving(PRESETS["llama-3-8b"], CARDS["t4"], 1_000), 1),
+    Answer(Serving(PRESETS["deepseek-v3"], CARDS["h200-sxm"].times(16), 131_072, "fp8", "fp8"), 700),
+    Answer(Serving(PRESETS["gemma-3-27b"], of_memory(64, 900), 4_096, "int4", reserve=0.0), 2),
+    Answer(Serving(PRESETS["llama-3-8b"], CARDS["rtx-4090"], 131_072), 1),
+    Answer(Serving(read_hf_config({"model_type": "qwen3_next"}).model, CARDS["h200-sxm"].times(2), 8_192), 5),
+]
+
+
+@pytest.mark.parametrize("answer", ASKED, ids=range(len(ASKED)))
+def test_the_sentence_says_what_is_needed_and_whether_it_fits(answer):
+    said = figures.sentence(answer)
+    for size in (
+        answer.needed,
+        answer.plan.weights,
+        answer.cached - answer.state,
+        abs(answer.spare),
+        answer.plan.memory,
+    ):
+        assert bytes_text(size) in said
+    assert ("**It fits**" in said) == answer.fits == ("Decoding" in said)
+    if answer.fits:
+        assert f"at most {answer.most:,} such sequence" in said
+    else:
+        (n,) = re.findall(r"([\d,]+) (?:of them|together) would hold it", said)
+        assert int(n.replace(",", "")) == answer.smallest_number
+
+
+@pytest.mark.parametrize("answer", ASKED, ids=range(len(ASKED)))
+def test_the_bar_is_to_scale_and_its_pieces_are_what_is_needed(answer):
+    panel, plan = figures.panel(answer), answer.plan
+    whole = max(plan.memory, answer.needed + plan.reserve)
+    by_colour = {}
+    for _, _, width, height, colour, _, _ in panel["rects"]:
+        if height == 1:
+            by_colour[colour] = by_colour.get(colour, 0) + width * whole
+    sizes = [
+        n for n in (plan.weights, answer.state, answer.cached - answer.state, plan.reserve, max(answer.spare, 0)) if n
+    ]
+    assert list(by_colour.values()) == pytest.approx(sizes, rel=1e-9)
+    edges = [(x, width) for x, _, width, height, *_ in panel["rects"] if height == 1]
+    for (x, width), (following, _) in zip(edges, edges[1:], strict=False):
+        assert following == pytest.approx(x + width)
+    marks = [x + width / 2 for x, _, width, height, *_ in panel["rects"] if height > 1]
+    assert marks == pytest.approx([] if answer.fits else [plan.memory / whole])
+
+
+def test_the_labels_of_the_bar_do_not_overlap():
+    for answer in (*ASKED, *of_models(PRESETS.values(), ASKED[1]), *of_accelerators(CARDS.values(), ASKED[0])):
+        places = sorted(x for x, *_ in figures.panel(answer)["labels"])
+        assert all(b - a >= 0.15 for a, b in zip(places, places[1:], strict=False))
+
+
+def test_the_lists_have_a_row_for_each_answer_with_its_numbers():
+    for answers, columns in (
+        (models := of_models(PRESETS.values(), ASKED[0]), figures.models_list(models)),
+        (cards := of_accelerators(CARDS.values(), ASKED[0]), figures.accelerators_list(cards)),
+    ):
+        assert columns["needs, GiB"] == [round(a.needed / 2**30, 2) for a in answers]
+        assert columns["sequences that fit"] == [a.most for a in answers]
+        assert [mark == "✓" for mark in columns["fits"]] == [a.fits for a in answers]
+        assert {len(column) for column in columns.values()} == {len(answers)}
+
+
+def test_the_findings_count_what_fits():
+    for asked in ASKED[:4]:
+        models = of_models(PRESETS.values(), asked)
+        said = figures.models_finding(models)
+        n = sum(a.fits for a in models)
+        assert (f"{n} of {len(models)} models fit" in said) if n else ("none of" in said)
+        cards = of_accelerators(CARDS.values(), asked)
+        n = sum(a.fits for a in cards)
+        assert figures.accelerators_finding(cards).startswith(f"{n} of {len(cards)}" if n else "None of")
