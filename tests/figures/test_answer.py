@@ -1,5 +1,6 @@
 """The answer on top of the Cost page: its numbers are those of the cost formulas, its bar is to scale."""
 
+import itertools
 import re
 
 import pytest
@@ -54,7 +55,7 @@ def test_the_bar_is_to_scale_and_its_pieces_are_what_is_needed(answer):
     ]
     assert list(by_colour.values()) == pytest.approx(sizes, rel=1e-9)
     edges = [(x, width) for x, _, width, height, *_ in panel["rects"] if height == 1]
-    for (x, width), (following, _) in zip(edges, edges[1:], strict=False):
+    for (x, width), (following, _) in itertools.pairwise(edges):
         assert following == pytest.approx(x + width)
     marks = [x + width / 2 for x, _, width, height, *_ in panel["rects"] if height > 1]
     assert marks == pytest.approx([] if answer.fits else [plan.memory / whole])
@@ -63,7 +64,7 @@ def test_the_bar_is_to_scale_and_its_pieces_are_what_is_needed(answer):
 def test_the_labels_of_the_bar_do_not_overlap():
     for answer in (*ASKED, *of_models(PRESETS.values(), ASKED[1]), *of_accelerators(CARDS.values(), ASKED[0])):
         places = sorted(x for x, *_ in figures.panel(answer)["labels"])
-        assert all(b - a >= 0.15 for a, b in zip(places, places[1:], strict=False))
+        assert all(b - a >= 0.15 for a, b in itertools.pairwise(places))
 
 
 def test_the_lists_have_a_row_for_each_answer_with_its_numbers():

@@ -181,7 +181,7 @@ def test_no_label_covers_a_point_or_another_label_on_any_width(points, n_needed)
         boxes += [_box(points[n.point], n.spot, n.text, width, 400.0) for n in numbers if n.spot]
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
         assert not any(box.overlaps(mark) for box in boxes for mark in marks)
-        assert all(0 < box.left and box.right < width for box in boxes)
+        assert all(box.left > 0 and box.right < width for box in boxes)
 
 
 @pytest.mark.parametrize("chosen", [(), Settings().compare, *(pair.ids for pair in instructive_pairs())])

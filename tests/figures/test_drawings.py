@@ -37,10 +37,11 @@ SETTINGS = {  # that a drawing needs, by the path of its page, and its tab or ""
     ("rope", "latent"): {"model": "mla"},
     ("decode", ""): {"bound": "8"},
     ("cost", "published"): {"preset": "selected"},
+    ("cost", "facts"): {"facts": '{"model_type": "qwen3_next"}'},
 }
 NOTHING_NEW = {  # tabs whose figures other tabs draw too, or that have none
     "heads": ("side", "family", "masks", "cross", "models"), "query_groups": ("equal",), "rope": ("without",),
-    "steps": ("walk", "step"), "cost": ("models", "cards", "facts", "measured"),
+    "steps": ("walk", "step"), "cost": ("models", "cards", "measured"),
 }  # fmt: skip
 VISITS = [  # page, its link
     (page.file, {"tab": tab, **SETTINGS.get((page.path, ""), {}), **SETTINGS.get((page.path, tab), {})})
