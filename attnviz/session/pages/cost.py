@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from attnviz.config import ATTENTION_KINDS
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.cost.accelerators import TYPED
 from attnviz.facts import published_facts
+from attnviz.mechanisms import MIXERS
 from attnviz.session.kinds import Choice, Number, Several, Text, setting
 from attnviz.session.page import Element, Page, charts
 
@@ -72,7 +72,7 @@ class CostSettings:
     machine: str = setting("h100-sxm", Choice((*load_accelerators(), OWN_MEMORY)))
     own_memory: float = setting(24.0, Number(0.1, 100_000, whole=False))  # GiB of OWN_MEMORY
     own_bandwidth: float = setting(0.0, Number(0, 1_000_000, whole=False))  # GB/s of OWN_MEMORY; 0: not known
-    kinds: tuple[str, ...] = setting((), Several(ATTENTION_KINDS, most=len(ATTENTION_KINDS)))  # listed; empty: all
+    kinds: tuple[str, ...] = setting((), Several(tuple(MIXERS), most=len(MIXERS)))  # listed; empty: all
     size: str = setting("", Choice(("", *SIZES)))  # of the models listed; "": all
     n_machines: int = setting(1, Number(1, 4096))
     weights: str = setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
