@@ -132,8 +132,8 @@ def test_a_config_json_is_counted_and_what_was_assumed_is_shown():
     assert "hidden_size` 4096" in used and "sliding_window` null" in used
     assert "num_hidden_layers` 32" in next(line for line in there.splitlines() if "assumed" in line)
     assert "**Not counted**: the image encoder" in there
-    next(area for area in app.text_area if "config.json" in area.label).set_value('{"model_type": "mamba"}').run()
-    assert any("mamba" in error.value for error in app.error)
+    next(area for area in app.text_area if "config.json" in area.label).set_value('{"model_type": "xlstm"}').run()
+    assert any("xlstm" in error.value for error in app.error)
 
 
 def test_of_a_mixture_with_a_window_active_parameters_and_both_growths_are_shown():
