@@ -34,7 +34,7 @@ LETTERS = {  # symbol -> (meaning, TeX if it differs)
     "w": ("taps of the convolution", ""),
     "I": ("index heads", ""),
     "Dᵢ": ("width of an index key", "D_i"),
-    "Z": ("d_state, numbers of a channel's state", ""),
+    "Dₛ": ("d_state, numbers of a channel's state", "D_s"),
     "X": ("channels inside the mixer", ""),
     "Hₖ": ("key heads", "H_k"),
     "J": ("groups that share B and C", ""),

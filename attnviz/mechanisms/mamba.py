@@ -1,6 +1,6 @@
 """State space models: Mamba (arXiv 2312.00752), a state per channel, and Mamba-2 (2405.21060), one per head.
 
-Each channel has a state of Z numbers that decays by a time step, takes up the input through B and is read through C.
+Each channel has a state of Dₛ numbers that decays by a time step, takes up the input through B and is read through C.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ class Mamba(Recurrent):
 
     def _letters(self) -> tuple[Expression, ...]:
         rank = letter("Y", self.step_rank)
-        return letter("X", self.channels), letter("Z", self.state_size), rank, letter("w", self.taps)
+        return letter("X", self.channels), letter("Dₛ", self.state_size), rank, letter("w", self.taps)
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
-        X, Z, Y, _ = self._letters()
-        return {"in": 2 * C * X, "time step, B and C": X * (Y + 2 * Z), "time step": Y * X, "out": X * C}
+        X, Ds, Y, _ = self._letters()
+        return {"in": 2 * C * X, "time step, B and C": X * (Y + 2 * Ds), "time step": Y * X, "out": X * C}
 
     def added(self, C: Expression) -> dict[str, Expression]:
-        X, Z, Y, w = self._letters()
+        X, Ds, Y, w = self._letters()
         return {
             "convolution": X * (w + 1) if self.conv_bias else X * w,
-            "A and D": X * (Z + 1),
+            "A and D": X * (Ds + 1),
             "time step": X,
             **({"in": 2 * X, "out": C} if self.bias else {}),
-            **({"norms of the time step, B and C": Y + 2 * Z} if self.normed else {}),
+            **({"norms of the time step, B and C": Y + 2 * Ds} if self.normed else {}),
         }
 
     def state(self) -> tuple[State, ...]:
-        X, Z, _, w = self._letters()
-        return State("state", X * Z, 32), State("convolution", X * w)
+        X, Ds, _, w = self._letters()
+        return State("state", X * Ds, 32), State("convolution", X * w)
 
     def flops_per_token(self) -> Expression:
         """Decay, input through B and read through C: 1 + 3 + 2 per number of the state."""
-        X, Z, _, w = self._letters()
-        return 6 * X * Z + 2 * w * X
+        X, Ds, _, w = self._letters()
+        return 6 * X * Ds + 2 * w * X
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +90,12 @@ class Mamba2(Recurrent):
 
     def _letters(self) -> tuple[Expression, ...]:
         H, D = letter("H", self.n_heads, "heads"), letter("D", self.head_dim, "channels of a head")
-        return H, D, letter("Z", self.state_size), letter("J", self.n_groups), letter("w", self.taps)
+        return H, D, letter("Dₛ", self.state_size), letter("J", self.n_groups), letter("w", self.taps)
 
     def _channels(self) -> Expression:
         """Return the channels that the convolution passes over: those of the heads, and B and C of each group."""
-        H, D, Z, J, _ = self._letters()
-        return H * D + 2 * J * Z
+        H, D, Ds, J, _ = self._letters()
+        return H * D + 2 * J * Ds
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         H, D, _, _, _ = self._letters()
@@ -113,10 +113,10 @@ class Mamba2(Recurrent):
         }
 
     def state(self) -> tuple[State, ...]:
-        H, D, Z, _, w = self._letters()
-        return State("state", H * D * Z, 32), State("convolution", w * self._channels())
+        H, D, Ds, _, w = self._letters()
+        return State("state", H * D * Ds, 32), State("convolution", w * self._channels())
 
     def flops_per_token(self) -> Expression:
         """Decay, input through B and read through C: 1 + 3 + 2 per number of the state."""
-        H, D, Z, _, w = self._letters()
-        return 6 * H * D * Z + 2 * w * self._channels()
+        H, D, Ds, _, w = self._letters()
+        return 6 * H * D * Ds + 2 * w * self._channels()

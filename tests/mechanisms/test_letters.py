@@ -53,7 +53,7 @@ def test_there_is_no_second_table_of_letters():
 def test_letters_mean_one_thing_each():
     assert LETTERS["C"] == ("d_model", "") and len({meaning for meaning, _ in LETTERS.values()}) == len(LETTERS)
     with pytest.raises(KeyError):
-        letter("J", 3)
+        letter("Ω", 3)
 
 
 def test_two_values_of_a_letter_are_noticed():
