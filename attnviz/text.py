@@ -12,7 +12,6 @@ import re
 from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer as BPE
 
@@ -139,7 +138,7 @@ def _is_byte_level(bpe: BPE) -> bool:
     return any(_has_kind(parts.get(part), "ByteLevel") for part in ("decoder", "pre_tokenizer"))
 
 
-def _has_kind(part: Any, kind: str) -> bool:
+def _has_kind(part: object, kind: str) -> bool:
     """Check whether a component of a tokenizer.json, or one in its sequence, has this type."""
     if not isinstance(part, dict):
         return False

@@ -200,7 +200,7 @@ def _mapping(facts: Facts, name: str) -> Facts:
     return value
 
 
-def _given(facts: Facts, name: str, default: Any) -> Any:
+def _given(facts: Facts, name: str, default: object) -> Any:
     """Return a field; the default if it is null or missing."""
     return default if facts.get(name) is None else facts[name]
 

@@ -95,7 +95,7 @@ class OnText:
     labels: list[list[str]] = field(default_factory=list)  # [layer][head]: the keys with most of its weight
     measures: list[np.ndarray] = field(default_factory=list)  # per layer, (MEASURES, H)
     strongest: list[Found | None] = field(default_factory=list)  # per layer, the cell that stands out most
-    lock: Any = field(default_factory=Lock, repr=False)
+    lock: Lock = field(default_factory=Lock, repr=False)
 
     def by_name(self) -> dict[str, np.ndarray]:
         """Return each of MEASURES, by which the grid sorts heads: {name: (layers, H)}."""

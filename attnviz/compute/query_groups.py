@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -290,7 +289,7 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
 
 def best_grouping(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
     """Find the grouping of a layer's heads with the smallest error in keys and values, each relative to its norm."""
-    inner: Any = sum(gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values())
+    inner = np.sum([gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values()], axis=0)
     return analysis.best_grouping(inner, n_groups)
 
 

@@ -111,7 +111,7 @@ SAME = {  # torch's name -> what it does, whatever its arguments
 # ---- clauses that depend on arguments
 
 
-def _given(op: Operation, name: str, place: int, default: Any = None) -> Any:
+def _given(op: Operation, name: str, place: int, default: object = None) -> Any:
     """Return an argument passed by name or by its place, 0 for the first."""
     return op.kwargs.get(name, op.args[place] if len(op.args) > place else default)
 
@@ -120,7 +120,7 @@ def _shape(op: Operation) -> tuple[int, ...]:
     return op.inputs[0].shape if op.inputs else ()
 
 
-def _along(op: Operation, place: int = 1, default: Any = None) -> str:
+def _along(op: Operation, place: int = 1, default: object = None) -> str:
     """Name what an operation over `dim` takes together: "each row", "each column", "all entries"."""
     dim, n = _given(op, "dim", place, default), len(_shape(op))
     if isinstance(dim, Value) or dim is None or dim == ():
@@ -135,7 +135,7 @@ def _axis_text(dim: int, n: int) -> str:
     return {-1: "each row", -2: "each column"}.get(from_the_end, f"axis {dim % n}") if n > 1 else "all entries"
 
 
-def _scalar(x: Any) -> str:
+def _scalar(x: object) -> str:
     """Format a number that is an argument; "a number" for a tensor's."""
     if isinstance(x, bool):
         return "true" if x else "false"
@@ -144,7 +144,7 @@ def _scalar(x: Any) -> str:
     return ("−∞" if x < 0 else "∞") if np.isinf(x) else f"{x:.4g}".replace("-", "−")
 
 
-def _filled(op: Operation, x: Any) -> str:
+def _filled(op: Operation, x: object) -> str:
     truth = bool(op.outputs) and op.outputs[0].array is not None and op.outputs[0].entries.dtype == np.bool_
     return _scalar(bool(x)) if truth and isinstance(x, int | float) else _scalar(x)
 
@@ -174,7 +174,7 @@ def _softmax(op: Operation) -> str:
     return f"takes exponentials and divides by their sum, so that {sums}"
 
 
-def _over(does: str, default: Any = None) -> Callable[[Operation], str]:
+def _over(does: str, default: object = None) -> Callable[[Operation], str]:
     def text(op: Operation) -> str:
         rows = _along(op, 1, default)
         whole = does.replace("entry of …", "entry").replace("the entries of …", "the entries")
@@ -273,7 +273,7 @@ def _masked_fill(op: Operation) -> str:
     return f"writes {_scalar(_given(op, 'value', 2))} wherever a condition is true"
 
 
-def _constant(x: Any) -> Callable[[Operation], str]:
+def _constant(x: object) -> Callable[[Operation], str]:
     return lambda op: f"makes a tensor filled with {_filled(op, x)}"
 
 

@@ -79,7 +79,7 @@ def lookup(name: str, names: Mapping[str, Any]) -> Any:
     return names[name]
 
 
-def _property(owner: Any, name: str) -> Any:
+def _property(owner: object, name: str) -> Any:
     """Return the value of a property. Refused if there is none, or a method in its place."""
     if not hasattr(owner, name):
         raise Refused(f"{type(owner).__name__} has no {name}.")
@@ -89,7 +89,7 @@ def _property(owner: Any, name: str) -> Any:
     return value
 
 
-def outputs_of(called: str, result: Any) -> list[Tensor]:
+def outputs_of(called: str, result: object) -> list[Tensor]:
     """Return copies of the tensors that a call returned. Refused for anything else."""
     results = result if isinstance(result, tuple | list) else (result,)
     for output in results:
@@ -99,7 +99,7 @@ def outputs_of(called: str, result: Any) -> list[Tensor]:
     return [output.detach().clone() for output in results]
 
 
-def load_weights(module: Any, weights: Mapping[str, Tensor]) -> None:
+def load_weights(module: object, weights: Mapping[str, Tensor]) -> None:
     """Set the parameters by name. Refused if the names or shapes differ from the task's."""
     if not isinstance(module, nn.Module):
         raise Refused(f"{type(module).__name__} is not an nn.Module.")

@@ -164,7 +164,7 @@ class Live:
         values = inner.reading(first, width).expand(c.n_heads, -1, -1)  # (H, V, R)
         weights["kv_b_proj.weight"] = torch.cat((keys, values), 1).flatten(0, 1)
 
-    def _only(self, result: Any, shape: tuple[int, ...]) -> Tensor:
+    def _only(self, result: object, shape: tuple[int, ...]) -> Tensor:
         """Return the one tensor that a call returned. Refused for anything else, and for another shape."""
         outputs = outputs_of("The call", result)
         if len(outputs) != 1:
@@ -175,7 +175,7 @@ class Live:
             raise Refused("The output contains NaN or ∞, so no weights can be read from it.")
         return outputs[0]
 
-    def _split(self, out: Any) -> Tensor:
+    def _split(self, out: object) -> Tensor:
         """(1, T, H · D) -> (H, T, D)."""
         heads = self._only(out, (1, self.T, self.config.d_model))[0].unflatten(-1, (self.config.n_heads, -1))
         return heads.transpose(0, 1)

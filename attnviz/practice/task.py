@@ -103,7 +103,7 @@ class Task:
         return f'# TASK = "{self.name}", read by: {CHECK} {folder}/{self.file}\n# Limits: {LIMITS}.\n{self.skeleton}'
 
 
-def argument(value: Any, tensors: dict[str, Tensor], key: str) -> dict[str, Any]:
+def argument(value: object, tensors: dict[str, Tensor], key: str) -> dict[str, Any]:
     """Encode one argument of a step. A tensor is added to the case's tensors under the key."""
     if isinstance(value, Tensor):
         tensors[key] = value

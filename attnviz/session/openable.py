@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from attnviz.checks import is_hub_id
 from attnviz.config import SHIPPED
@@ -84,5 +83,5 @@ class ModelName(Kind):
     def range(self) -> str:
         return f"one of {', '.join(MODELS)}, or a model that may be opened here"
 
-    def notice(self, name: str, given: str, used: Any) -> str:
+    def notice(self, name: str, given: str, used: object) -> str:
         return f"The link's {name} is {given.removeprefix('not ')}, which cannot be opened here; {used} is shown."

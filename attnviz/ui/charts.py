@@ -139,7 +139,7 @@ def as_csv(table: Mapping[str, Sequence], missing: str = "") -> str:
     return out.getvalue()
 
 
-def _cell(value: Any, missing: str) -> Any:
+def _cell(value: object, missing: str) -> Any:
     if isinstance(value, str):
         return f"'{value}" if value[:1] in "=+-@\t\r" else value
     return missing if value is None or (isinstance(value, float) and math.isnan(value)) else value

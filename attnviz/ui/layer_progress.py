@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.ui.components.head_grid import layer_cells
 from attnviz.ui.measuring import stop_button
@@ -29,12 +30,12 @@ class LayerProgress:
     """
 
     n_layers: int
-    place: Any
-    grid: Any
+    place: DeltaGenerator
+    grid: DeltaGenerator
     draw: Callable[[list[np.ndarray]], None]
     stop: Callable[[], None]
     cells: list[np.ndarray] = field(default_factory=list)  # of the layers so far
-    _bar: Any = None
+    _bar: DeltaGenerator | None = None
     _drawn: bool = False
     _at: float = field(default_factory=time.perf_counter)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.compute import queue
 from attnviz.figures.drawing import Drawing
@@ -41,11 +42,11 @@ class MeasurementProgress:
 
     label: str
     stop_label: str
-    place: Any
-    chart: Any
+    place: DeltaGenerator
+    chart: DeltaGenerator
     draw: Callable[[Any], Drawing]
     stop: Callable[[], None]
-    _bar: Any = None
+    _bar: DeltaGenerator | None = None
     _drawn: int = 0  # results in the last chart
     _drawn_at: float = field(default_factory=time.perf_counter)
 

@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitAPIException
 
 from attnviz.compute import choices
@@ -258,7 +259,7 @@ def draw_part(module: str, key: str) -> None:
     _PARTS[module, key]()
 
 
-def _show_queue_position(place: Any, before: int) -> None:
+def _show_queue_position(place: DeltaGenerator, before: int) -> None:
     """Show how many runs are ahead of this one in the queue; clear the message once it runs."""
     if not before:
         place.empty()
