@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
-from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, TIED_BY_EITHER, Architecture
+from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, LAYERED, TIED_BY_EITHER, Architecture
 from attnviz.cost.hf_fields import Fields
 from attnviz.cost.hf_heads import name_in, read_head
 from attnviz.cost.hf_llama_like import LLAMA_LIKE, unlike_llama
+from attnviz.cost.hf_unknown import refuse_unknown_fields
 
 MARKS = ("model_type", "architectures", "text_config", "hidden_size", "num_hidden_layers", "n_embd")
 LONGEST_METHOD = 40  # characters
@@ -23,6 +24,8 @@ OTHER_PARTS = {
     "vision_config": "the image encoder and its projector",
     "audio_config": "the audio encoder and its projector",
     "num_nextn_predict_layers": "the layers for multi-token prediction, which plain decoding does not run",
+    "mtp_num_hidden_layers": "the layers for multi-token prediction, which plain decoding does not run",
+    "num_mtp_layers": "the layers for multi-token prediction, which plain decoding does not run",
     "num_mtp_modules": "the layers for multi-token prediction, which plain decoding does not run",
 }
 CHECKED = (  # fields that decide whether an unknown architecture is counted, or that change no number
@@ -63,6 +66,8 @@ def read_hf_config(config: dict) -> Description:
     architecture = _lookup(name, decoder)
     fields = Fields(decoder, architecture.defaults, architecture.aliases)
     model = architecture.read(fields)
+    if ALIASES.get(name, name) in LAYERED:
+        refuse_unknown_fields(name, fields, (*CHECKED, *OTHER_PARTS))
     model |= read_head(name, fields, config)
     uncounted = {name: what for name, what in OTHER_PARTS.items() if config.get(name) or decoder.get(name)}
     return Description(

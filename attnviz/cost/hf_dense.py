@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnviz.checks import ConfigError, shown
+from attnviz.checks import ConfigError
 from attnviz.cost.hf_fields import Fields
 from attnviz.cost.hf_layers import (
     FULL,
@@ -82,8 +82,10 @@ def exaone4(f: Fields) -> dict[str, Any]:
 
 def exaone_mixers(f: Fields, s: dict[str, Any]) -> list[Parts]:
     window, period = optional_size(f, "sliding_window"), f.optional("sliding_window_pattern")
-    if isinstance(period, str):
-        raise ConfigError(f"sliding_window_pattern must be a number of layers, not {shown(period)}")
+    if isinstance(period, str) and period and not set(period) - {"L", "G"}:  # local and global layers
+        pattern = {"L": SLIDING, "G": FULL}
+        types = kinds(f, s["n_layers"], lambda i: pattern[period[i % len(period)]], (FULL, SLIDING))
+        return windowed(f, s, types, qk_norm="head")
     otherwise = every(f.size("sliding_window_pattern")) if window and period else lambda i: FULL
     types = kinds(f, s["n_layers"], otherwise, (FULL, SLIDING))
     return windowed(f, s, types, qk_norm="head")
@@ -98,6 +100,8 @@ def granite_swa(f: Fields) -> dict[str, Any]:
 
 def helium(f: Fields) -> dict[str, Any]:
     s = sizes(f)
+    if s["n_heads"] * s["head_dim"] != s["d_model"]:
+        raise ConfigError("num_attention_heads · head_dim must be hidden_size for this architecture to be counted")
     return stacked(s, everywhere(f, s, qkv_bias=f.flag("attention_bias")), dense(f, bias=f.flag("mlp_bias")))
 
 
@@ -161,7 +165,7 @@ def doge(f: Fields) -> dict[str, Any]:
     f.must_be(False, "is_moe")
     s = sizes(f)
     K, D = letter("K", s["n_kv_heads"]), letter("D", s["head_dim"])
-    mask = Other("dynamic mask", K * D * K, K)
+    mask = Other("dynamic mask", K * D * K, 2 * K if f.flag("attention_bias") else K)
     scales = Other("residual scales", None, 2 * letter("C", s["d_model"]))
     window = optional_size(f, "sliding_window")
     mixers = [(attention(f, s, window, qk_norm="head", **biases(f)), mask)] * s["n_layers"]
@@ -186,7 +190,7 @@ def gpt_neo(f: Fields) -> dict[str, Any]:
     d_model, n_heads, n = f.size("hidden_size"), f.size("num_heads"), f.size("num_layers")
     rows = f.size("max_position_embeddings")
     s = _learned(d_model, n_heads, n, f, rows)
-    f.optional("attention_types")
+    f.ignored |= {"attention_types", "attention_layers", "window_size"}
     s |= {"n_kv_heads": n_heads}
     width = f.size_or(4 * d_model, "intermediate_size")
     return stacked(s, everywhere(f, s, o_bias=True), (Dense(width, False, True),))
@@ -219,6 +223,7 @@ def biogpt(f: Fields) -> dict[str, Any]:
 
 def xglm(f: Fields) -> dict[str, Any]:
     """Read XGLM, whose positions are sinusoids without weights."""
+    f.must_be(False, "add_cross_attention")
     d_model, n_heads = f.size("d_model"), f.size("attention_heads")
     s = _learned(d_model, n_heads, f.size("num_layers"), f, None) | {"n_kv_heads": n_heads, "position": "none"}
     s["max_context"] = f.size("max_position_embeddings")

@@ -29,6 +29,7 @@ class Fields:
             self.aliases.setdefault(name, []).append(alias)
         self.used, self.assumed = dict[str, object](), dict[str, object]()
         self.uncounted: dict[str, str] = {}
+        self.ignored: set[str] = set()  # fields that change nothing in this architecture
 
     def value(self, *names: str) -> Any:
         """Return the value of the first given of these names (of one field, renamed over time), else the default."""
@@ -45,6 +46,13 @@ class Fields:
         if self._given(names) is None and names[0] not in self.defaults:
             return None
         return self.value(*names)
+
+    def older(self, name: str, default: Any = None) -> Any:
+        """Return the value of a field that configuration classes only read from older files; `default` if not given."""
+        if name not in self.config:
+            return default
+        self.used[name] = self.config[name]
+        return self.config[name]
 
     def size(self, *names: str) -> int:
         """Return a whole number of at least 1."""

@@ -60,12 +60,9 @@ def _overrides(f: Fields, types: list[str], *, ungated: bool) -> list[dict[str, 
     """Read what differs per layer: the full layers' heads, under their older names, or a mapping by layer."""
     given = f.optional("per_layer_config")
     if given is None:
-        one: dict[str, Any] = {"head_dim": f.config.get("global_head_dim", 512)}
-        f.used |= {
-            name: f.config[name] for name in ("global_head_dim", "num_global_key_value_heads") if name in f.config
-        }
+        one: dict[str, Any] = {"head_dim": f.older("global_head_dim", 512)}
         whole("global_head_dim", one["head_dim"])
-        kv = f.config.get("num_global_key_value_heads")
+        kv = f.older("num_global_key_value_heads")
         if kv is not None and (ungated or f.flag("attention_k_eq_v")):
             whole("num_global_key_value_heads", kv)
             one["n_kv_heads"] = kv

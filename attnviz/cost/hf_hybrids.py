@@ -57,10 +57,9 @@ def _qwen_delta(f: Fields) -> Parts:
 
 def _qwen_mixers(f: Fields, s: dict[str, Any]) -> list[Parts]:
     """Read which layers have the delta rule, and which gated attention."""
-    interval = f.config.get("full_attention_interval", 4)
+    interval = f.older("full_attention_interval", 4)
     if f.config.get("layer_types") is None:
         whole("full_attention_interval", interval)
-        f.used |= {"full_attention_interval": interval} if "full_attention_interval" in f.config else {}
     types = kinds(f, s["n_layers"], every(interval, FULL, LINEAR), (LINEAR, FULL))
     bias = f.flag("attention_bias")
     full: dict[str, Any] = {"qk_norm": "head", "gate": "width", "qkv_bias": bias, "gate_bias": bias, "o_bias": bias}
@@ -110,14 +109,23 @@ def olmo_hybrid(f: Fields) -> dict[str, Any]:
     }), dense(f))  # fmt: skip
 
 
+KIMI_LINEAR = {
+    "full_attn_layers", "kda_layers", "head_dim", "num_heads", "short_conv_kernel_size", "gate_lower_bound",
+}  # fmt: skip
+
+
 def kimi_linear(f: Fields) -> dict[str, Any]:
     """Read Kimi Linear: the delta rule with a decay per channel, and MLA without RoPE."""
+    f.must_be(False, "tie_word_embeddings")  # transformers does not tie them
     s = latent_sizes(f, context="model_max_length")
     n, given = s["n_layers"], f.optional("linear_attn_config") or {}
     if not isinstance(given, dict):
         raise ConfigError(f"linear_attn_config must be a mapping of names to values, not {shown(given)}")
     own = Fields(given, {"head_dim": f.optional("linear_head_dim"), "num_heads": f.optional("linear_num_heads"),
                          "short_conv_kernel_size": f.optional("linear_conv_kernel_dim")})  # fmt: skip
+    for name in given.keys() - KIMI_LINEAR:
+        if given[name]:
+            raise ConfigError(f"linear_attn_config.{name} is a field that AttnViz does not know and cannot count")
     full = given.get("full_attn_layers")
     if full is not None and not (isinstance(full, list) and {"kda_layers"} <= given.keys()):
         raise ConfigError(f"linear_attn_config must list full_attn_layers and kda_layers, not {shown(full)}")
@@ -143,6 +151,8 @@ def kimi_linear(f: Fields) -> dict[str, Any]:
 def bailing_hybrid(f: Fields) -> dict[str, Any]:
     """Read Ling's hybrid: the delta rule with a decay per channel, and MLA with a gate per head."""
     s = latent_sizes(f, context="model_max_length")
+    f.must_be(False, "tie_word_embeddings")  # transformers does not tie them
+    f.ignored |= {"linear_head_dim", "linear_num_heads", "linear_conv_kernel_dim"}
     n, width = s["n_layers"], f.size("head_dim")
     period = f.size("layer_group_size")
     types = kinds(f, n, every(period, FULL, LINEAR), (LINEAR, FULL))
@@ -239,6 +249,7 @@ PATTERN = {"M": LINEAR, "*": FULL, "E": "moe", "-": "mlp"}
 
 def nemotron_h(f: Fields) -> dict[str, Any]:
     """Read Nemotron-H, in which each layer is one part: Mamba-2, attention, experts or a feed-forward."""
+    f.must_be(False, "tie_word_embeddings")  # transformers does not tie them
     types = _nemotron_types(f)
     s = sizes(f, len(types))
     bias = f.flag("mlp_bias")
@@ -250,11 +261,10 @@ def nemotron_h(f: Fields) -> dict[str, Any]:
 
 
 def _nemotron_types(f: Fields) -> list[str]:
-    pattern, given = f.config.get("hybrid_override_pattern"), f.optional("layers_block_type")
+    pattern, given = f.older("hybrid_override_pattern"), f.optional("layers_block_type")
     if given is None and pattern is not None:
         if not isinstance(pattern, str) or not pattern or set(pattern) - PATTERN.keys():
             raise ConfigError(f"hybrid_override_pattern must be text of M, *, E and -, not {shown(pattern)}")
-        f.used["hybrid_override_pattern"] = pattern
         return [PATTERN[each] for each in pattern]
     n = len(given) if isinstance(given, list) else 4
     return kinds(f, n, [LINEAR, "moe", FULL, "mlp"].__getitem__, (LINEAR, FULL, "moe", "mlp"), "layers_block_type")
@@ -311,6 +321,7 @@ def _recurrent(f: Fields, d_model: int, n_heads: int, width: int, *parts: Any, *
 
 def zamba(f: Fields) -> dict[str, Any]:
     """Read Zamba: one attention and feed-forward, over the layer's input and the embeddings, used by several layers."""
+    f.must_be(True, "tie_word_embeddings")  # else transformers unties the block as well
     d_model, n = f.size("hidden_size"), f.size("num_hidden_layers")
     wide, n_heads = f.size_or(2 * d_model, "attention_hidden_size"), f.size("num_attention_heads")
     width = f.size_or(2 * d_model // n_heads, "attention_head_dim")
@@ -413,10 +424,10 @@ def minimax(f: Fields) -> dict[str, Any]:
     """Read MiniMax-Text-01: lightning attention in every other layer, or where layer_types says."""
     s = sizes(f)
     types = kinds(f, s["n_layers"], lambda i: LINEAR if i % 2 else FULL, (LINEAR, FULL))
-    window = optional_size(f, "sliding_window")
+    f.must_be(None, "sliding_window")
     return stacked(s, by_kind(types, {
         LINEAR: lambda: (Lightning(n_heads=s["n_heads"], head_dim=s["head_dim"]),),
-        FULL: lambda: (attention(f, s, window),),
+        FULL: lambda: (attention(f, s),),
     }), experts(f, "num_local_experts", "intermediate_size"))  # fmt: skip
 
 

@@ -26,6 +26,7 @@ def latent_sizes(
     f: Fields, layers: str = "num_hidden_layers", context: str = "max_position_embeddings"
 ) -> dict[str, Any]:
     """Read the sizes of a decoder with MLA."""
+    f.ignored |= {"head_dim", "qk_head_dim", "num_key_value_heads"}
     n_heads = f.size("num_attention_heads")
     width = f.size("qk_nope_head_dim") + f.size("qk_rope_head_dim")
     return {
@@ -64,8 +65,7 @@ def deepseek_v32(f: Fields) -> dict[str, Any]:
     n = s["n_layers"]
     kinds(f, n, lambda i: INDEXED, (INDEXED,))
     sparse = sparse_layers(f, n, after(f, "first_k_dense_replace"))
-    bias = f.flag("mlp_bias")
-    return stacked(s, [indexed(f, s)] * n, chosen(sparse, lambda: _mixture(f), lambda: dense(f, bias=bias)))
+    return stacked(s, [indexed(f, s)] * n, chosen(sparse, lambda: _mixture(f), lambda: dense(f)))
 
 
 def glm_moe_dsa(f: Fields) -> dict[str, Any]:
@@ -77,20 +77,18 @@ def glm_moe_dsa(f: Fields) -> dict[str, Any]:
     types = _indexer_types(f, n)
     sparse = sparse_layers(f, n, after(f, "first_k_dense_replace"))
     mixers = {kind: indexed(f, s, shared=kind == "shared") for kind in dict.fromkeys(types)}
-    bias = f.flag("mlp_bias")
     return stacked(s, [mixers[kind] for kind in types], chosen(
-        sparse, lambda: _mixture(f), lambda: dense(f, bias=bias)))  # fmt: skip
+        sparse, lambda: _mixture(f), lambda: dense(f)))  # fmt: skip
 
 
 def _indexer_types(f: Fields, n: int) -> list[str]:
-    pattern, period, offset = (f.config.get(name) for name in ("index_topk_pattern", "index_topk_freq",
+    pattern, period, offset = (f.older(name) for name in ("index_topk_pattern", "index_topk_freq",
                                                                "index_skip_topk_offset"))  # fmt: skip
     if f.config.get("indexer_types") is None and pattern is not None:
         if isinstance(pattern, str) and not set(pattern) - {"F", "S"}:
             pattern = [{"F": "full", "S": "shared"}[each] for each in pattern]
         if not isinstance(pattern, list) or len(pattern) != n:
             raise ConfigError(f"index_topk_pattern must say F or S of {n:,} layers, not {shown(pattern)}")
-        f.used["index_topk_pattern"] = pattern
         return kinds(Fields({"index_topk_pattern": pattern}, {}), n, str, ("full", "shared"), "index_topk_pattern")
     period, offset = 1 if period is None else period, 2 if offset is None else offset
     whole("index_topk_freq", period, low=0)
@@ -116,7 +114,7 @@ def axk1(f: Fields) -> dict[str, Any]:
     """Read A.X K1: DeepSeek-V3 with a norm after the experts."""
     s = latent_sizes(f)
     n = s["n_layers"]
-    first, period = f.config.get("first_k_dense_replace", 1), f.config.get("moe_layer_freq", 1)
+    first, period = f.older("first_k_dense_replace", 1), f.older("moe_layer_freq", 1)
     whole("first_k_dense_replace", first, low=0)
     whole("moe_layer_freq", period)
     sparse = sparse_layers(f, n, lambda i: i >= first and i % period == 0)

@@ -68,7 +68,7 @@ def beam(f: Fields) -> dict[str, Any]:
 
 def cohere2_moe(f: Fields) -> dict[str, Any]:
     s = sizes(f)
-    n, first = s["n_layers"], f.config.get("first_k_dense_replace", 0)
+    n, first = s["n_layers"], f.older("first_k_dense_replace", 0)
     whole("first_k_dense_replace", first, low=0, high=n)
     prefix, rest = every(f.size("prefix_dense_sliding_window_pattern")), every(f.size("sliding_window_pattern"))
     types = kinds(f, n, lambda i: prefix(i) if i < first else rest(i - first), (FULL, SLIDING))
@@ -133,10 +133,10 @@ def hunyuan_moe(f: Fields) -> dict[str, Any]:
 
 def hy_v3(f: Fields) -> dict[str, Any]:
     s = sizes(f)
+    f.must_be(False, "mlp_bias")
     sparse = sparse_layers(f, s["n_layers"], lambda i: i > 0)
-    bias = f.flag("mlp_bias")
     return stacked(s, everywhere(f, s, qk_norm="head", **biases(f)), chosen(sparse, lambda: experts(
-        f, "num_experts", shared_d_ff=shared_width(f, "num_shared_experts")), lambda: dense(f, bias=bias)))  # fmt: skip
+        f, "num_experts", shared_d_ff=shared_width(f, "num_shared_experts")), lambda: dense(f)))  # fmt: skip
 
 
 def kolibri1(f: Fields) -> dict[str, Any]:
@@ -157,9 +157,9 @@ def laguna(f: Fields) -> dict[str, Any]:
     for heads in per_layer:
         whole("num_attention_heads_per_layer", heads)
     bias, gating = f.flag("attention_bias"), f.value("gating")
-    if gating not in (True, False, "per-head", "per-element"):
-        raise ConfigError(f"gating must be true, false, per-head or per-element, not {shown(gating)}")
-    gate = "width" if gating == "per-element" else "head" if gating else None
+    if gating not in (True, "per-head", "per-element"):
+        raise ConfigError(f"gating must be true, per-head or per-element to be counted, not {shown(gating)}")
+    gate = "width" if gating == "per-element" else "head"
     more: dict[str, Any] = {"qk_norm": "head", "gate": gate, "qkv_bias": bias, "o_bias": bias}
     pairs = list(zip(types, per_layer, strict=True))
     window = f.size("sliding_window") if SLIDING in types else None

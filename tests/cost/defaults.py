@@ -9,20 +9,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
 import transformers
 
 from attnviz.cost import hf_architectures
+from attnviz.cost.hf_unknown import IRRELEVANT
 
 FILE = Path(hf_architectures.__file__).with_name("hf_defaults.json")
-IRRELEVANT = re.compile(  # to parameters, caches and states
-    r"token_id|dropout|pdrop|_eps$|epsilon|initializer|^rope_|theta|scaling|router_(?!hidden)|aux_loss|"
-    r"attentions$|_states$|return_dict|dtype|use_cache|id2label|label2id|problem_type|chunk_size_feed|encoder|pruned|"
-    r"architectures|softcap|norm_topk|n_group$|topk_group|time_step_(min|max|floor|limit)|transformers_version"
-)
 
 
 def _plain(value: object) -> bool:
