@@ -42,8 +42,8 @@ class Fields:
         return self.defaults[names[0]]
 
     def optional(self, *names: str) -> Any:
-        """Return the value like `value`, None if it is neither given nor a default."""
-        if self._given(names) is None and names[0] not in self.defaults:
+        """Return the value like `value`, None if it is neither given nor a default; nothing is then assumed."""
+        if self._given(names) is None and self.defaults.get(names[0]) is None:
             return None
         return self.value(*names)
 

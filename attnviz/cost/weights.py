@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,11 +42,19 @@ class ParameterCount:
 def parameters(model: ModelConfig) -> Expression:
     """Return the parameters of a model as one expression: embeddings, layers, norms, output layer."""
     C = width(model)
-    found = [(n, list(part.parameters(C).values())) for n, part in parts(model)]
+    found = [(n, part.parameters(C)) for n, part in parts(model)]
     beside = (C, letter("U", model.vocab_size))
-    layers = over_layers(model, [(n, total(several)) for n, several in found if several], beside=beside)
+    layers = over_layers(model, [(n, _added(several.values())) for n, several in found if several], beside=beside)
     norms = [_norms(model)] if model.norm_weights else []
     return total([*embeddings(model).values(), layers, *norms, *_output_layer(model)])
+
+
+def _added(several: Iterable[Expression]) -> Expression:
+    """Return the sum, in which equal expressions are one term: 2 · C · H · D."""
+    terms: dict[Expression, int] = {}
+    for each in several:
+        terms[each] = terms.get(each, 0) + 1
+    return total([each if n == 1 else n * each for each, n in terms.items()])
 
 
 def attention_parameters(model: ModelConfig) -> Expression:

@@ -29,12 +29,12 @@ class ShortConvolution(Recurrent):
         return f"Short convolution over {count(self.taps, 'token')}"
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
-        return {"in": 3 * C * C, "out": C * C}
+        return {"in projection": 3 * C * C, "out projection": C * C}
 
     def added(self, C: Expression) -> dict[str, Expression]:
         w = letter("w", self.taps)
         if self.bias:
-            return {"convolution": (w + 1) * C, "in": 3 * C, "out": C}
+            return {"convolution": (w + 1) * C, "in projection": 3 * C, "out projection": C}
         return {"convolution": w * C}
 
     def state(self) -> tuple[State, ...]:

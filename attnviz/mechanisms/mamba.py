@@ -44,7 +44,12 @@ class Mamba(Recurrent):
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         X, Ds, Y, _ = self._letters()
-        return {"in": 2 * C * X, "time step, B and C": X * (Y + 2 * Ds), "time step": Y * X, "out": X * C}
+        return {
+            "in projection": 2 * C * X,
+            "time step, B and C": X * (Y + 2 * Ds),
+            "time step": Y * X,
+            "out projection": X * C,
+        }
 
     def added(self, C: Expression) -> dict[str, Expression]:
         X, Ds, Y, w = self._letters()
@@ -52,7 +57,7 @@ class Mamba(Recurrent):
             "convolution": X * (w + 1) if self.conv_bias else X * w,
             "A and D": X * (Ds + 1),
             "time step": X,
-            **({"in": 2 * X, "out": C} if self.bias else {}),
+            **({"in projection": 2 * X, "out projection": C} if self.bias else {}),
             **({"norms of the time step, B and C": Y + 2 * Ds} if self.normed else {}),
         }
 
@@ -99,7 +104,7 @@ class Mamba2(Recurrent):
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         H, D, _, _, _ = self._letters()
-        return {"in": C * (H * D + self._channels() + H), "out": H * D * C}
+        return {"in projection": C * (H * D + self._channels() + H), "out projection": H * D * C}
 
     def added(self, C: Expression) -> dict[str, Expression]:
         H, D, _, _, w = self._letters()
@@ -107,8 +112,8 @@ class Mamba2(Recurrent):
         return {
             "convolution": taps * self._channels(),
             "A, D and time step": 3 * H,
-            **({"in": H * D + self._channels() + H} if self.bias else {}),
-            **({"out": C} if (self.bias if self.out_bias is None else self.out_bias) else {}),
+            **({"in projection": H * D + self._channels() + H} if self.bias else {}),
+            **({"out projection": C} if (self.bias if self.out_bias is None else self.out_bias) else {}),
             **({"output norm": H * D} if self.normed else {}),
         }
 

@@ -1,4 +1,4 @@
-"""Each field that a reader reads, with a value that is not its default: counted as transformers builds it or refused."""
+"""Each field that a reader reads, with a value other than its default: counted as transformers builds it or refused."""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ VISITS = [  # page, its link
     for tab in page.tabs
     if page.path != "practice" and tab not in NOTHING_NEW.get(page.path, ())  # Practice draws its maps itself
 ] + [(PAGES["mistakes"].file, {"mistake": name}) for name in REVEALED]
+VISITS.append((PAGES["cost"].file, {"tab": "facts", "facts": '{"model_type": "qwen3_next"}'}))  # drawn by its layers
 EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # drawn when opened
 
 

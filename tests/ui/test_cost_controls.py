@@ -145,3 +145,36 @@ def test_of_a_mixture_with_a_window_active_parameters_and_both_growths_are_shown
     layer = 2 * 8 * 64 * 2
     growth = numbers_where(r"first # tokens adds \*\*# B\*\*.*after them \*\*# B", there)
     assert growth == [128, 24 * layer, 12 * layer] and "By formula only" in there
+
+
+@pytest.mark.parametrize(
+    ("pasted", "layers", "state", "sentence"),
+    [
+        ({"model_type": "qwen3_next"}, "36 × gated delta rule and 12 × GQA-2", True, "gated delta rule"),
+        (
+            {"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*ME", "num_nextn_predict_layers": 1},
+            "3 × Mamba-2 and 1 × GQA-8",
+            True,
+            "Mamba-2",
+        ),
+        ({"model_type": "gemma3n"}, "16 × GQA-2, window 512 and 4 × GQA-2; 15 layers more read the cache", False, ""),
+        ({"model_type": "llama4"}, "36 × GQA-8, chunks of 8,192 and 12 × GQA-8", False, ""),
+        ({"model_type": "deepseek_v32"}, "61 × MLA, top 2,048 keys", False, "sparse attention"),
+        ({"model_type": "jamba"}, "28 × Mamba and 4 × GQA-8", True, "Mamba"),
+        ({"model_type": "mamba2"}, "64 × Mamba-2", True, "Mamba-2"),
+    ],
+    ids=lambda case: case["model_type"] if isinstance(case, dict) else None,
+)
+def test_a_decoder_whose_layers_differ_is_counted_by_its_layers(pasted, layers, state, sentence):
+    """Parameters, cache and state by name; what cannot be shown of it is said; no other type of attention is drawn."""
+    app = opened(COST, tab="facts", facts=json.dumps(pasted))
+    there = shown(app)
+    assert not app.exception and not app.error
+    assert layers in there and "of MHA's" not in there
+    assert ("of state" in there) == state
+    assert any(sentence in info.value for info in app.info) == bool(sentence)
+
+
+def test_a_newer_model_under_an_older_type_is_refused_by_its_field():
+    app = opened(COST, tab="facts", facts=json.dumps({"model_type": "kimi_linear", "mla_use_output_gate": True}))
+    assert any("mla" in error.value and "does not know" in error.value for error in app.error)

@@ -29,8 +29,13 @@ def mixer_name(mixer: Mixer) -> str:
 
 
 def layers_text(model: ModelConfig) -> str:
-    """Say which layers the model has: "36 × gated delta rule, 12 × GQA-2"."""
-    return listed([f"{kind.n_layers} × {mixer_name(kind.mixer)}" for kind in cached_by_kind(model, 1)])
+    """Say which layers the model has: "36 × gated delta rule and 12 × GQA-2"."""
+    kinds = cached_by_kind(model, 1)
+    said = listed([f"{kind.n_layers} × {mixer_name(kind.mixer)}" for kind in kinds])
+    n_readers = sum(kind.n_readers for kind in kinds)
+    if not n_readers:
+        return said
+    return f"{said}; {count(n_readers, 'layer')} more read{'s' * (n_readers == 1)} the cache of one of these"
 
 
 def only_costs(model: ModelConfig) -> list[str]:

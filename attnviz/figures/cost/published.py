@@ -45,11 +45,10 @@ def growth_text(model: ModelConfig) -> str:
     """State the bytes that each token adds to the bf16 cache: fewer, once the first has left the window."""
     windows = {m.most_cached for _, m in mixers(model) if isinstance(m, Windowed) and m.most_cached is not None}
     state, held = state_bytes(model), max(windows, default=0)
+    bounded = "chunks" if any(isinstance(m, Windowed) and m.chunked for _, m in mixers(model)) else "a window"
     first = kv_cache_bytes(model, 1) - state
     later = kv_cache_bytes(model, held + 1) - kv_cache_bytes(model, held) if held else first
-    kept = (
-        f" A state of **{bytes_text(state)}** per sequence stays as large after any number of tokens." if state else ""
-    )
+    kept = f" A state of **{bytes_text(state)}** per sequence does not grow with the text." if state else ""
     if not first:
         return f"No token adds to the cache: nothing is kept per token.{kept}"
     if later == first or held >= (model.max_context or math.inf):
@@ -61,7 +60,7 @@ def growth_text(model: ModelConfig) -> str:
         )
     return (
         f"In bf16, each of the first {held:,} tokens adds **{first:,} B** to the cache, and each token after them "
-        f"**{later:,} B**: a layer with a window caches at most {held:,} tokens.{kept}"
+        f"**{later:,} B**: a layer with {bounded} caches at most {held:,} tokens.{kept}"
     )
 
 

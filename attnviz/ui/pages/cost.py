@@ -188,9 +188,9 @@ def _by_layers(model: ModelConfig, s: Settings) -> None:
         st.info(sentence, icon=":material/info:")
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.parts_of_layers(model), "parts-pasted")
+        charts.show(figures.parts_of_layers(model), "model-pasted")
     with right:
-        charts.show(figures.memory_of_layers(model, s.context, s.batch, s.precision), "memory-pasted")
+        charts.show(figures.memory_of_layers(model, s.context, s.batch, s.precision), "cache-pasted")
 
 
 def _describe(described: Description) -> None:
