@@ -40,7 +40,7 @@ REAL = {  # sizes of models whose code reads numbers of a tensor, which a model 
                             "vocab_size_per_layer_input": 61, "hidden_size_per_layer_input": 12, "laurel_rank": 6},
     "longcat_flash": {"vocab_size": 67, "hidden_size": 32, "num_attention_heads": 4, "num_layers": 3,
                       "ffn_hidden_size": 24, "q_lora_rank": 20, "kv_lora_rank": 14, "qk_nope_head_dim": 10,
-                      "qk_rope_head_dim": 6, "v_head_dim": 8, "moe_topk": 3, "n_routed_experts": 8,
+                      "qk_rope_head_dim": 6, "head_dim": 6, "v_head_dim": 8, "moe_topk": 3, "n_routed_experts": 8,
                       "zero_expert_num": 5, "expert_ffn_hidden_size": 16},
 }  # fmt: skip
 
