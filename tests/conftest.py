@@ -99,12 +99,14 @@ def server() -> Iterator[Server]:
 def no_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Remove the checkpoint files and clear the caches of their contents."""
     from attnviz.compute import models
+    from attnviz.compute.byte_cache import ByteCache
 
     def forget() -> None:
         for kept in (models.config_of, models._shipped_config):
             kept.cache_clear()
 
     monkeypatch.setattr("attnviz.checkpoints.FOLDER", tmp_path)
+    monkeypatch.setattr(models, "_shipped", ByteCache(models.MAX_SHIPPED_BYTES))
     forget()
     yield
     forget()
