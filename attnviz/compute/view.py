@@ -139,6 +139,10 @@ class View:
             self.model  # noqa: B018
         except (CheckpointError, ConfigError) as error:
             return str(error)
+        if len({layer.mixer.n_heads for _, layer in self.config.layer_counts}) > 1:
+            return (
+                "The layers of this model differ in their number of query heads; models with as many in each are drawn."
+            )
         return None
 
     @cached_property
