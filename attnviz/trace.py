@@ -6,8 +6,8 @@ H query heads, K KV heads, T tokens, S = T keys, D head_dim, V width of a value:
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +17,10 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.mechanisms import Mixer
-from attnviz.modules import Recording, Transformer
+from attnviz.modules import AttentionRecord, Recording, Transformer
 from attnviz.modules.transformer import layer_input
 
+RECORDED = frozenset(AttentionRecord._fields)  # by every mechanism
 ROWS_AT_ONCE = 16  # of logits, which take 10 MB with a vocabulary of 150,000
 
 
@@ -36,6 +37,7 @@ class LayerTrace:
     weights: np.ndarray  # (H, T, T), each row sums to 1 (or to 0 where all keys are masked)
     allowed: np.ndarray  # (T, T) bool, True = may attend
     scale: float  # factor on q·k before the softmax: the mixer's own, else 1 / sqrt(D); in MLA times YaRN's mscale²
+    own: Mapping[str, np.ndarray] = field(default_factory=dict)  # what only this mechanism records
 
     def scores_of(self, head: int) -> np.ndarray:
         """Return a head's scores q·k · scale before the mask, (T, T), soft-capped if the model does so.
@@ -66,7 +68,8 @@ class LayerTrace:
     @property
     def nbytes(self) -> int:
         """Size of all arrays in bytes; a mask that layers share is counted for each."""
-        return sum(a.nbytes for a in vars(self).values() if isinstance(a, np.ndarray))
+        own = self.own.values()
+        return sum(a.nbytes for a in (*vars(self).values(), *own) if isinstance(a, np.ndarray))
 
 
 def _stacked(name: str) -> Any:
@@ -147,7 +150,8 @@ class LayerRecorder:
         T = computed["weights"].shape[-1]  # B = 1
         mask = torch.ones(T, T, dtype=torch.bool) if allowed is None else allowed.expand(T, T)
         arrays = {name: _numpy(_alone(part[0])) for name, part in computed.items()}
-        self.layers.append(LayerTrace(next(self.mixers), **arrays, allowed=_numpy(mask), scale=scale))
+        own = {name: arrays.pop(name) for name in computed.keys() - RECORDED}
+        self.layers.append(LayerTrace(next(self.mixers), **arrays, allowed=_numpy(mask), scale=scale, own=own))
 
 
 def _alone(part: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """A trace holds the model's intermediate results, read-only, and its size is predicted exactly."""
 
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
-from attnviz.modules import Transformer
+from attnviz.modules import GroupedQueryAttention, Transformer
+from attnviz.modules.transformer import layer_input
 from attnviz.trace import allowed_of, cross_weights, layer_weights, predict, trace, trace_bytes, weights_of
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
@@ -201,3 +203,24 @@ def test_weights_of_one_layer_are_those_of_the_trace(kind):
     everything = trace(model, IDS).weights
     for layer in range(model.config.n_layers):
         np.testing.assert_array_equal(layer_weights(model, IDS, layer), everything[layer])
+
+
+class _Marked(GroupedQueryAttention):
+    def forward(self, x, *, record=None, **options):
+        own = {"squares": x.square()}  # (B, T, C)
+        return super().forward(x, record=record and partial(record, **own), **options)
+
+
+def test_what_only_one_mechanism_records_is_its_layers_own():
+    config = ModelConfig(2, 35, 5, 1, 6, 11, vocab_size=13)
+    plain = Transformer.random(config, 0)
+    marked = _Marked(35, 5, 1, head_dim=6)
+    marked.load_state_dict(plain.blocks[1].attn.state_dict())
+    model, ids = plain.with_attentions({1: marked.eval()}), [1, 2, 3]
+    found = trace(model, ids)
+    np.testing.assert_array_equal(found.weights, trace(plain, ids).weights)
+    x = layer_input(model, ids, 1)[0].numpy()
+    np.testing.assert_array_equal(found.layers[1].own["squares"], x**2)
+    assert not found.layers[0].own and found.layers[1].nbytes == found.layers[0].nbytes + 3 * 35 * 4
+    with pytest.raises(ValueError, match="read-only"):
+        found.layers[1].own["squares"][0] = 0

@@ -45,8 +45,9 @@ def with_latent(model: ModelConfig) -> ModelConfig:
 
 
 def comparison(model: ModelConfig) -> list[ModelConfig]:
-    """Return `model` as MHA, as GQA with every divisor of the query heads, as MQA, and as MLA."""
-    return [with_heads(model, n) for n in divisors(model.n_heads)] + [with_latent(model)]
+    """Return `model` as MHA, as GQA with every divisor of the query heads, as MQA, as MLA, and as it is if other."""
+    usual = [with_heads(model, n) for n in divisors(model.n_heads)] + [with_latent(model)]
+    return usual if model in usual else [*usual, model]
 
 
 def what_if(model: ModelConfig) -> list[ModelConfig]:

@@ -6,6 +6,8 @@ else D.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -22,10 +24,12 @@ class AttentionRecord(NamedTuple):
     weights: Tensor  # (B, H, T, S)
     allowed: Tensor | None  # bool, broadcastable to (B, H, T, S); None: every key
     scale: float  # factor on q·k before the softmax
+    own: Mapping[str, Tensor] = MappingProxyType({})  # what only this mechanism records, with B first
 
 
 class Recording(list[AttentionRecord]):
     """One `AttentionRecord` per attention layer, in the order they ran. Pass it to forward() as `record`."""
 
     def __call__(self, **computed: Any) -> None:
-        self.append(AttentionRecord(**computed))
+        own = {name: computed.pop(name) for name in computed.keys() - set(AttentionRecord._fields)}
+        self.append(AttentionRecord(**computed, own=own))
