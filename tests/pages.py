@@ -22,7 +22,9 @@ def opened(page: str = FRONT, session: dict[str, object] | None = None, /, **lin
     if page != FRONT:
         app.switch_page(page)
     app.query_params.update(link)
-    return checked(app.run())
+    app.run()
+    assert not app.exception, (page, link, [each.value for each in app.exception])
+    return app
 
 
 def checked(app: AppTest) -> AppTest:

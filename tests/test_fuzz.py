@@ -6,13 +6,11 @@ Hypothesis generates 100 links, settings and texts anew in each run; the hostile
 import re
 import unicodedata
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
-from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import models
 from attnviz.compute.query_groups import base_of
@@ -27,10 +25,10 @@ from attnviz.session.settings import KINDS, MAX_ADDRESS, Settings
 from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
 from attnviz.text import Tokenizer
 from attnviz.trace import trace_bytes
+from tests.pages import COST, FRONT, TRACED, opened
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent
 TOKENIZER = Tokenizer()
 MAX_NOTICE_CHARS = 250  # characters of a sentence
 ANY = st.characters()  # lone surrogates too
@@ -222,7 +220,7 @@ def test_beyond_it_a_layer_at_a_time_is_kept():
 
 # ---- the pages, without a browser
 
-PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]
+PAGES = [FRONT, *TRACED, COST]
 PARTS = {"heads_part", "turning", "closer", "part"}
 ENDS = [
     {name: str(getattr(kind, end)) for name, kind in KINDS.items() if isinstance(kind, Number)} | {"model": "own"}
@@ -259,10 +257,5 @@ def sendable(word: str) -> str:
 def test_hostile_links_open_on_every_page(i):
     """Each page gets every fifth link, so that each link is opened on one page, and seven on all."""
     for link in HOSTILE_LINKS[i::5] + ON_ALL:
-        app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
-        if i:
-            app.switch_page(PAGES[i])
-        app.query_params.update({sendable(name): sendable(word) for name, word in link.items()})
-        app.run()
-        assert not app.exception, (PAGES[i], link, [e.value for e in app.exception])
+        app = opened(PAGES[i], **{sendable(name): sendable(word) for name, word in link.items()})
         assert app.title or {"only", "present"} & link.keys()  # a drawing shown alone has no page title

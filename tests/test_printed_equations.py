@@ -145,7 +145,8 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
             missing = letters(said.text) - named(beside.text)
             found.unnamed |= {f"{letter} in {said.text}, beside it: {beside.text}": str(visit) for letter in missing}
     everything = "\n".join(said.text for said in page.said)
-    for maker, caption in page.captions:
+    for makers, caption in page.captions:
+        maker = next(name for each in makers if (name := each.rpartition(".")[2]) != "drawn")
         if length(caption.note) > LONGEST_NOTE and maker not in LONGER:
             found.long[f"{maker}: {length(caption.note)} characters: {caption.note}"] = str(visit)
         line = getattr(caption, "line", "")
@@ -215,7 +216,7 @@ def test_a_wrong_equation_is_noticed(monkeypatch):
 
 def test_a_long_note_is_noticed():
     found, drawing = Found(), Drawing(Chart(), "", "a**b**" * (LONGEST_NOTE // 2) + "\\$", "", {})
-    captions = [("long", drawing), ("short", replace(drawing, note=drawing.note[:-2]))]
+    captions = [(["long"], drawing), (["short"], replace(drawing, note=drawing.note[:-2]))]
     look_at(VISITS[0], Page([Said("")], captions), found)
     assert [problem.partition(": ")[0] for problem in found.long] == ["long"] and str(VISITS[0]) in report(found.long)
 

@@ -190,7 +190,7 @@ class Page:
     """Results of a visit: all texts on the page, and all drawings and captions."""
 
     said: list[Said]
-    captions: list[tuple[str, Caption | Drawing]]  # with the name of the function that made them
+    captions: list[tuple[list[str], Caption | Drawing]]  # with the functions under attnviz.figures that made them
     ambiguous: Sequence[str] = ()  # letters that a legend gives two values
 
 
@@ -210,7 +210,7 @@ def decode_little(patch: pytest.MonkeyPatch, n_read: int) -> None:
 @contextmanager
 def walking() -> Iterator:
     """Return a function that opens a visit's page with all its expanders open."""
-    made: list[tuple[str, Caption | Drawing]] = []
+    made: list[tuple[list[str], Caption | Drawing]] = []
     twice: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Equation, "legend", _checking(Equation.legend, twice))
@@ -221,14 +221,12 @@ def walking() -> Iterator:
         patch.setattr(compute_models, "LONG_TEXT", STORY)  # every method of context extension reads it
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take most of the time
 
-        def opened(visit: Visit) -> Page:
-            for kept in vars(
-                compute_cost
-            ).values():  # clear caches, or drawings of earlier visits would not be recorded
+        def opened(visit: Visit, session: dict[str, object] | None = None) -> Page:
+            for kept in vars(compute_cost).values():  # or drawings of earlier visits would not be recorded
                 getattr(kept, "cache_clear", lambda: None)()
             made.clear()
             twice.clear()
-            app = opened_page(visit.page, **visit.settings.to_link())
+            app = opened_page(visit.page, session, **visit.settings.to_link())
             return Page(list(_said(app)), list(made), list(twice))
 
         yield opened
@@ -246,17 +244,20 @@ def _checking(legend, twice: list[str]):
 def _keeping(create, made: list):
     def create_and_keep(self, *args: object, **kwargs: object) -> None:
         create(self, *args, **kwargs)
-        made.append((_maker(), self))
+        made.append((_makers(), self))
 
     return create_and_keep
 
 
-def _maker() -> str:
-    """Return the function under attnviz.figures that is running."""
-    frame = sys._getframe(2)
-    while not frame.f_globals.get("__name__", "").startswith("attnviz.figures.") or frame.f_code.co_name == "drawn":
+def _makers() -> list[str]:
+    """Return the functions under attnviz.figures that are running, the innermost first, as module.name."""
+    frame, found = sys._getframe(2), []
+    while frame:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("attnviz.figures."):
+            found.append(f"{module}.{frame.f_code.co_name}")
         frame = frame.f_back
-    return frame.f_code.co_name
+    return found
 
 
 def _said(app: AppTest) -> Iterator[Said]:

@@ -7,35 +7,33 @@ import importlib
 import inspect
 import pkgutil
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from attnviz import figures
-from attnviz.compute import cost as compute_cost
 from attnviz.config import ModelConfig
 from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.session.pages import PAGES
+from attnviz.session.settings import Settings
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
-from tests.walk import LONGEST_NOTE, decode_little, length
+from tests.pages import MISTAKES
+from tests.walk import LONGEST_NOTE, Visit, length, walking
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 TEXT = (  # 96 tokens
     "<b>a</b> [b](javascript:c) ![d](e) $f$ `g` **h** _i_ ~~j~~ :red[k] :material/l: <img src=x onerror=m> | # > & \\ "
 )
 REVEALED = ("mask_after_softmax", "cache_sized_with_n_heads")
+SESSION = {ANSWERS: dict.fromkeys(REVEALED, SKIPPED)}  # so that their results are drawn
 SETTINGS = {  # that a drawing needs, by the path of its page, and its tab or "" for all
-    **dict.fromkeys([("heads", ""), ("rope", ""), ("steps", "")], {"query": "24"}),  # a "["
+    **dict.fromkeys([("heads", ""), ("rope", ""), ("steps", "")], {"query": 24}),  # a "["
     ("rope", "latent"): {"model": "mla"},
-    ("decode", ""): {"bound": "8"},
+    ("decode", ""): {"bound": 16},
     ("cost", "published"): {"preset": "selected"},
     ("cost", "facts"): {"facts": '{"model_type": "qwen3_next"}'},
 }
@@ -43,14 +41,22 @@ NOTHING_NEW = {  # tabs whose figures other tabs draw too, or that have none
     "heads": ("side", "family", "masks", "cross", "models"), "query_groups": ("equal",), "rope": ("without",),
     "steps": ("walk", "step"), "cost": ("models", "cards", "measured"),
 }  # fmt: skip
-VISITS = [  # page, its link
-    (page.file, {"tab": tab, **SETTINGS.get((page.path, ""), {}), **SETTINGS.get((page.path, tab), {})})
+
+
+def settings_of(path: str, tab: str) -> dict[str, object]:
+    return SETTINGS.get((path, tab), {})
+
+
+PLACES = [  # Practice draws its maps itself
+    (page, tab)
     for page in PAGES.values()
     for tab in page.tabs
-    if page.path != "practice" and tab not in NOTHING_NEW.get(page.path, ())  # Practice draws its maps itself
-] + [(PAGES["mistakes"].file, {"mistake": name}) for name in REVEALED]
-VISITS.append((PAGES["cost"].file, {"tab": "facts", "facts": '{"model_type": "qwen3_next"}'}))  # drawn by its layers
-EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # drawn when opened
+    if page.path != "practice" and tab not in NOTHING_NEW.get(page.path, ())
+]
+VISITS = [
+    Visit(page.file, Settings(text=TEXT, tab=tab, **(settings_of(page.path, "") | settings_of(page.path, tab))))
+    for page, tab in PLACES
+] + [Visit(MISTAKES, Settings(text=TEXT, mistake=name, hunt=False)) for name in REVEALED]
 
 
 def functions() -> set[str]:
@@ -64,42 +70,18 @@ def functions() -> set[str]:
     return found
 
 
-def makers() -> Iterator[str]:
-    """Return the functions under attnviz.figures on the call stack."""
-    frame = sys._getframe(2)
-    while frame:
-        if (module := frame.f_globals.get("__name__", "")).startswith("attnviz.figures."):
-            yield f"{module}.{frame.f_code.co_name}"
-        frame = frame.f_back
-
-
 @pytest.fixture(scope="module")
 def drawn() -> dict[str, list[Drawing]]:
-    """Return every drawing that the pages make of this text, by the function that drew it."""
-    found, create = defaultdict(list), Drawing.__init__
-
-    def create_and_keep(self: Drawing, *args: object, **kwargs: object) -> None:
-        create(self, *args, **kwargs)
-        for name in set(makers()):
-            found[name].append(self)
-
-    for _, kept in inspect.getmembers(compute_cost, lambda member: hasattr(member, "cache_clear")):
-        kept.cache_clear()  # or drawings cached by another test would not be drawn here
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Drawing, "__init__", create_and_keep)
-        decode_little(patch, n_read=14)
-        for page, link in VISITS:
-            app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
-            app.query_params.update({"text": TEXT, **link})
-            for expander in EXPANDERS:
-                app.session_state[expander] = True
-            app.session_state[ANSWERS] = dict.fromkeys(REVEALED, SKIPPED)  # so that their results are drawn
-            app.run()
-            assert not app.exception, (page, link, [e.value for e in app.exception])
-        model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)
-        cost.measured(
-            [Timing(model, n, (0.001, 0.002, 0.003), 4096) for n in (128, 256)], 1
-        )  # the page waits for a click
+    """Return every drawing that the pages make of this text, by the functions that drew it."""
+    found = defaultdict(list)
+    with walking() as opened:
+        for visit in VISITS:
+            for makers, drawing in opened(visit, SESSION).captions:
+                for name in {*makers} if isinstance(drawing, Drawing) else ():
+                    found[name].append(drawing)
+    model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)
+    timings = [Timing(model, n, (0.001, 0.002, 0.003), 4096) for n in (128, 256)]
+    found[f"{cost.measured.__module__}.measured"].append(cost.measured(timings, 1))  # the page waits for a click
     return found
 
 
