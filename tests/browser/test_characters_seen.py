@@ -13,9 +13,6 @@ from tests.browser.engines import firefox, webkit
 from tests.browser.server import Server
 
 FAMILY, ARABIC = "👩‍👩‍👧‍👦", "مرحبا"
-PLOT = (
-    "map => { const { left, top, width, height } = map.closest('.hv').view.plot; return [left, top, width, height]; }"
-)
 # Where the letters of the text view lie, from left to right
 LAID = """text => [...text.querySelectorAll(".glyph")]
   .map((glyph) => [glyph.textContent, glyph.getBoundingClientRect().left])

@@ -35,7 +35,6 @@ from tests.practice.other_answers import (
 )  # fmt: skip
 
 _HALF = ("softmax(-1)", "half().softmax(-1).float()")
-_MASK_KEPT = "if mask is None:\n            if not hasattr(self, 'kept'):\n                self.kept = {}"
 _CAUSAL = "mask = torch.ones(T, T, dtype=torch.bool).tril()"
 _PAST = "mask = torch.arange(past + T) <= at[:, None]"
 _APPEND = "self.k.append(k); self.v.append(v)"

@@ -3,7 +3,6 @@ page, for any settings.
 """
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -14,6 +13,8 @@ from attnviz.figures.head_captions import map_caption, path_caption, path_number
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.session.settings import Settings
 from attnviz.ui.components import head_grid, head_view, line_view
+from tests.arithmetic import results
+from tests.reading import numbers_where
 from tests.ui.test_head_grid import read
 
 pytestmark = pytest.mark.slow
@@ -58,12 +59,6 @@ def tex(number):
     """Return a printed number with a power of ten as LaTeX writes it: "3.2·10⁻⁵"."""
     digits, _, power = number.partition("·10⁻")
     return rf"{digits}\cdot 10^{{-{power.translate(str.maketrans('⁰¹²³⁴⁵⁶⁷⁸⁹', '0123456789'))}}}" if power else number
-
-
-def value(number):
-    """Return the value of a printed number without a sign: 3.2e-05 of "3.2·10⁻⁵"."""
-    digits, _, power = number.partition("·10⁻")
-    return float(digits) / 10 ** (int(power.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))) if power else 0)
 
 
 def pairs(trace, most=12):
@@ -119,10 +114,8 @@ def test_the_equations_evaluate_to_what_they_say(trace, labels):
         if not line:
             assert not trace.allowed[0, query, key]
             continue
-        score, largest, total, weight = re.search(
-            r"= exp\(([−\d.,]+) − \(?([−\d.,]+?)\)?\) / ([\d.,]+) = ([\d.]+(?:·10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?)$", line
-        ).groups()
-        score, largest, total = (float(n.replace("−", "-").replace(",", "")) for n in (score, largest, total))
-        assert math.exp(score - largest) / total == pytest.approx(value(weight), abs=2.1e-4)
+        assert len(results(line)) == 1
+        score, largest, total, weight = numbers_where(r"= exp\(# - \(?#\)?\) / # = #$", line)
+        assert math.exp(score - largest) / total == pytest.approx(weight, abs=2.1e-4)
         row = trace.layers[0].scores_of(0)[query][trace.allowed[0, query]]
         assert f"{largest:.4f}" == f"{row.max() + 0.0:.4f}" or abs(largest - row.max()) < 5.1e-5
