@@ -14,7 +14,7 @@ NONE = np.empty(0, np.float32)  # arrays that no test reads
 class Scored(LayerTrace):
     """A layer with these scores, instead of those of q and k."""
 
-    given: np.ndarray  # (H, n, n)
+    given: np.ndarray = NONE  # (H, n, n)
 
     def scores_of(self, head: int) -> np.ndarray:
         return self.given[head]

@@ -244,7 +244,7 @@ def _first_layer(view: View) -> str:
 def _tile_difference(view: View) -> str:
     from attnviz.compute import steps
 
-    return MISSING if view.mixer.softcap is not None else written(steps.tiled_of(view).largest_difference, ".1e")
+    return MISSING if view.mixer.cannot("tiles") else written(steps.tiled_of(view).largest_difference, ".1e")
 
 
 def _speculated(view: View) -> Speculated:

@@ -250,9 +250,7 @@ def _map_alt(weights: np.ndarray, labels: Sequence[str], positions: Sequence[str
 
 def _weights_formula(mixer: Mixer, head: int) -> str:
     q, k = f"Q_{{{head}}}", f"K_{{{mixer.kv_head_of[head]}}}"
-    inside = rf"\tfrac{{{q} {k}^\top}}{{\sqrt{{{_root_letter(mixer)}}}}}"
-    if mixer.softcap is not None:
-        inside = rf"c \tanh\left(\tfrac{{1}}{{c}} {inside}\right)"
+    inside = mixer.scored(rf"\tfrac{{{q} {k}^\top}}{{\sqrt{{{_root_letter(mixer)}}}}}", tex=True)
     return rf"A = \mathrm{{softmax}}\left({inside} + M\right)"
 
 
@@ -262,9 +260,7 @@ def _root_letter(mixer: Mixer) -> str:
 
 def _weights_line(mixer: Mixer, head: int) -> str:
     """Return the same formula as plain text."""
-    inside = f"Q{low(head)} K{low(mixer.kv_head_of[head])}ᵀ / √{_root_letter(mixer)}"
-    if mixer.softcap is not None:
-        inside = f"c · tanh({inside} / c)"
+    inside = mixer.scored(f"Q{low(head)} K{low(mixer.kv_head_of[head])}ᵀ / √{_root_letter(mixer)}")
     return f"A = softmax({inside} + M)"
 
 
@@ -275,9 +271,9 @@ def _weights_legend(mixer: Mixer, head: int, T: int) -> str:
     root = f"D = {D}: head_dim"
     if mixer.score_root != D:
         root = f"n = {mixer.score_root:g}: query_pre_attn_scalar"
-    capped = "" if mixer.softcap is None else f"c = {mixer.softcap:g}: soft cap; "
+    added = f"{letters}; " if (letters := mixer.score_letters()) else ""
     return (
-        f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; {root}; {capped}M: 0, or −∞ where masked."
+        f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; {root}; {added}M: 0, or −∞ where masked."
     )
 
 

@@ -16,6 +16,11 @@ from attnviz.mechanisms.mechanism import Vectors, Windowed
 from attnviz.phrases import count
 
 GATES = ("width", "head")  # of the output: one for each of its numbers, or one per head
+CAPPED = {  # what is not done or shown with capped scores, and why
+    "score": "The steps from score to weight are not drawn for it.",
+    "tiles": "The tiles are computed without the cap, so they are not shown for it.",
+    "kernel": "PyTorch's kernel has no such cap, so the numerical checks are skipped.",
+}
 QK_NORMS = ("head", "width")  # a norm of size head_dim for each head, or one over all heads at once
 
 
@@ -147,6 +152,24 @@ class Grouped(Windowed):
 
     def keys_read(self, kv_head: int) -> str:
         return f"KV head {kv_head}"
+
+    @property
+    def score_note(self) -> str:
+        cap = self.softcap
+        return "" if cap is None else f"This model caps its scores: {cap:g} · tanh(score / {cap:g}) (Gemma 2)."
+
+    def scored(self, product: str, tex: bool = False) -> str:
+        if self.softcap is None:
+            return product
+        return rf"c \tanh\left(\tfrac{{1}}{{c}} {product}\right)" if tex else f"c · tanh({product} / c)"
+
+    def score_letters(self) -> str:
+        return "" if self.softcap is None else f"c = {self.softcap:g}: soft cap"
+
+    def cannot(self, what: str) -> str:
+        if self.softcap is not None and what in CAPPED:
+            return f"{self.score_note} {CAPPED[what]}"
+        return super().cannot(what)
 
     def rotated_projections(self) -> dict[str, tuple[int, int]]:
         return {"q_proj": (self.n_heads, 0), "k_proj": (self.n_kv_heads, 0)}

@@ -239,6 +239,19 @@ class Mixer(Mechanism):
         """Return why something cannot be done or shown with this mixer, as a sentence; "" where it can."""
         return self.refusals.get(what, "")
 
+    @property
+    def score_note(self) -> str:
+        """Say as a sentence what happens to q·k / √D before the mask; "" where nothing does."""
+        return ""
+
+    def scored(self, product: str, tex: bool = False) -> str:
+        """Write what becomes of a product q·k / √D before the mask, as plain text or as LaTeX."""
+        return product
+
+    def score_letters(self) -> str:
+        """Return the meaning of the letters that `scored` adds: "c = 50: soft cap"."""
+        return ""
+
     def axes(self) -> dict[str, int]:
         """Return the sizes of its tensors' axes, besides those that every mixer has, by their letters in the source."""
         raise NotImplementedError

@@ -46,9 +46,3 @@ def split_text(view: View) -> str:
     """Return a phrase on the characters that are several tokens: "the 12 characters that are several tokens each"."""
     n = view.n_split
     return f"the {n} characters that are several tokens each" if n > 1 else "the character that is several tokens"
-
-
-def soft_capped(view: View) -> str:
-    """Return a sentence on the soft cap that this model applies to its scores."""
-    cap = view.mixer.softcap
-    return f"This model caps its scores: {cap:g} · tanh(score / {cap:g}) (Gemma 2)."

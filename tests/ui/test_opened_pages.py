@@ -135,10 +135,10 @@ def test_the_cost_page_names_the_opened_model(listed, monkeypatch, tmp_path):
     for file in listed["gpt2"].iterdir():
         (folder / file.name).symlink_to(file)
     monkeypatch.setenv(openable.ALLOWED, str(folder))
-    app = opened(COST, model=str(folder))
+    app = opened(COST, model=str(folder), preset="selected")
     (header,) = (h.value for h in app.header if "selected in the sidebar" in h.value)
     assert header.startswith(r"my\_toy\*1: ")
-    assert r"and my\_toy\*1 **" in " ".join(m.value for m in app.markdown)
+    assert r"**my\_toy\*1 needs" in " ".join(m.value for m in app.markdown)
 
 
 def test_too_few_learned_positions_are_a_sentence(listed, monkeypatch, tmp_path):

@@ -24,7 +24,7 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Cell, head_path, head_view
 from attnviz.ui.components.text_view import text_view
-from attnviz.ui.headline import grid_options, headline, run_title, soft_capped, split_text
+from attnviz.ui.headline import grid_options, headline, run_title, split_text
 from attnviz.ui.layer_progress import LayerProgress
 from attnviz.ui.pages import heads_studies, heads_tabs
 
@@ -209,8 +209,8 @@ def path(view: View) -> None:
     view = replace(view, padded=True)
     cell = _cell(view)
     st.markdown(_role(view, cell), help=DEFINITION)
-    if view.mixer.softcap is not None:
-        st.info(f"{soft_capped(view)} The steps from score to weight are not drawn for this model.")
+    if why := view.mixer.cannot("score"):
+        st.info(why)
         return
     caption = path_caption(view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key)
     head_path(view.trace, view.labels, cell, caption, key="head-path", on_cell=_take_cell)

@@ -16,7 +16,6 @@ from attnviz.session.pages.heads import MAX_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.components.narrow_screen import narrow_screen
-from attnviz.ui.headline import soft_capped
 
 SELECTED = ("top", "text", "head", "path", "tabs")  # parts that show the selected head or cell
 DIFFERENCES = {"heads": "with another head", "texts": "with itself on a second text"}
@@ -36,8 +35,8 @@ def kv_names(config: ModelConfig) -> list[str] | None:
 
 def number(view: View) -> None:
     """The weight of the selected query and key, from two vectors to one number."""
-    if view.mixer.softcap is not None:
-        st.info(f"{soft_capped(view)} These steps are not drawn for it.")
+    if why := view.mixer.cannot("score"):
+        st.info(why)
         return
     drawing = head_detail.weight_by_steps(view.trace, view.labels, *view.layer_and_head, view.query, view.key)
     charts.show(drawing, "number")
@@ -45,8 +44,8 @@ def number(view: View) -> None:
 
 def stages(view: View) -> None:
     """The selected head's maps of scores, masked scores and weights."""
-    if view.mixer.softcap is not None:
-        st.caption(f"{soft_capped(view)} The scores are drawn after this cap.")
+    if note := view.mixer.score_note:
+        st.caption(f"{note} The scores are drawn after that.")
     ground, stacked = st.context.theme.type, narrow_screen() and not view.settings.present
     drawing = heads.stage_maps(view.trace, view.labels, *view.layer_and_head, ground=ground, stacked=stacked)
     charts.show(drawing, "stages")

@@ -20,7 +20,7 @@ from attnviz.ui import charts, instead, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
-from attnviz.ui.headline import grid_options, headline, soft_capped
+from attnviz.ui.headline import grid_options, headline
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained on the same books."
 TOO_LARGE = "This model is too large to run in the wrong order here."
@@ -214,8 +214,8 @@ def tabs(view: View) -> None:
 
 def _equal(view: View) -> None:
     layer, _ = view.layer_and_head
-    if view.config.attention_softcap is not None:
-        st.info(f"{soft_capped(view)} PyTorch's kernel has no such cap, so the numerical checks are skipped.")
+    if why := view.mixer.cannot("kernel"):
+        st.info(why)
         return
     checks = compute_groups.equalities_of(view.settings, view.ids, layer)
     if view.config.mixer.absorbed:  # the tab of MLA has the absorbed form

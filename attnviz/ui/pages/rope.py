@@ -62,7 +62,7 @@ def top(view: View) -> None:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
     if kind := compute_rope.scaled_by(view):
         st.info(f"This model runs with scaled RoPE ({kind}). This page draws the rotations without the scaling.")
-    if view.mixer.score_root != view.mixer.head_dim or view.mixer.softcap:
+    if view.mixer.score_root != view.mixer.head_dim or view.mixer.score_note:
         st.caption("The equations on this page divide q·k by √D; this model's own scores have another scale or a cap.")
     if view.config.rope_theta_windowed not in (None, view.config.rope_theta):
         st.caption("Layers with a sliding window have a base of their own; this page uses that of the selected layer.")

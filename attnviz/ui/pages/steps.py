@@ -17,7 +17,7 @@ from attnviz.figures import steps as figures
 from attnviz.figures.numbers import percent
 from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
-from attnviz.ui.headline import headline, soft_capped
+from attnviz.ui.headline import headline
 from attnviz.ui.walking import take_entry, take_entry_of_last, take_step
 
 SELECTED_BY = {  # tab: what is selected for it; the query of a decode step is the last token
@@ -189,8 +189,8 @@ def _residual(view: View) -> None:
 
 def _tiles(view: View) -> None:
     """The selected head's softmax by tiles, as in FlashAttention."""
-    if view.mixer.softcap is not None:
-        st.info(f"{soft_capped(view)} The tiles are computed without the cap, so they are not shown for this model.")
+    if why := view.mixer.cannot("tiles"):
+        st.info(why)
         return
     n = len(view.ids)
     sizes = sorted({*(2**i for i in range(10) if 2**i < n), n, min(view.settings.block, n)})
