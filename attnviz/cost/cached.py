@@ -8,6 +8,7 @@ transformers keeps it (32 bits for most states, 16 for convolutions), and not th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -44,7 +45,7 @@ def cache(
     """
     _check(n_tokens, batch_size, bits or 16, block_size)
     S, states = letter("S", n_tokens), _states(model, bits)
-    growing = [(n, m.kept(S), _per_token(m, bits, block_size)) for n, m in caching(model) if m.cached()]
+    growing = [(n, kept, _entry(vectors, bits, block_size)) for n, m in caching(model) for kept, vectors in m.stores(S)]
     if states or not growing:
         cached = over_layers(model, [*states, *((n, per_token * kept) for n, kept, per_token in growing)])
     else:
@@ -95,7 +96,7 @@ def cached_by_kind(
         CachedByKind(
             mixer,
             n,
-            math.ceil(batch_size * n * _kept(mixer, n_tokens) * _token_bytes(mixer, bits, block_size)),
+            math.ceil(batch_size * n * _bytes_kept(mixer, n_tokens, bits, block_size)),
             batch_size * n * _state_bytes_of(mixer),
             readers.get(mixer, 0),
         )
@@ -103,9 +104,14 @@ def cached_by_kind(
     ]
 
 
-def _token_bytes(mixer: Mixer, bits: float, block_size: int | None) -> Fraction:
-    """Return the bytes that one layer caches per token."""
-    return sum((len(v.parts) * _stored(v, bits, block_size) for v in mixer.cached()), Fraction(0))
+def _bytes_kept(mixer: Mixer, n_tokens: int, bits: float, block_size: int | None) -> Fraction:
+    """Return the bytes that one layer caches after n_tokens tokens."""
+    S = letter("S", n_tokens)
+    sizes = (
+        int(kept.value) * sum(len(v.parts) * _stored(v, bits, block_size) for v in vectors)
+        for kept, vectors in mixer.stores(S)
+    )
+    return sum(sizes, Fraction(0))
 
 
 def _stored(vectors: Vectors, bits: float, block_size: int | None) -> Fraction:
@@ -135,9 +141,14 @@ def cached_in_layer(mixer: Mixer) -> Expression:
 
 
 def _per_token(mixer: Mixer, bits: float | None, block_size: int | None) -> Expression:
-    """Return the numbers or bytes that one layer caches per token; vectors of one count are added first."""
+    """Return the numbers or bytes that one layer caches per token."""
+    return _entry(mixer.cached(), bits, block_size)
+
+
+def _entry(of_entry: Sequence[Vectors], bits: float | None, block_size: int | None) -> Expression:
+    """Return the numbers or bytes of one entry of a cache; vectors of one count are added first."""
     by_count: dict[Expression | None, list[Vectors]] = {}
-    for vectors in mixer.cached():
+    for vectors in of_entry:
         by_count.setdefault(vectors.copies, []).append(vectors)
     terms = []
     for copies, several in by_count.items():
@@ -177,11 +188,11 @@ def cache_parts(
     _check(n_tokens, batch_size, bits, block_size)
     parts: dict[str, Fraction] = {}
     for n, mixer in caching(model):
-        kept = batch_size * n * _kept(mixer, n_tokens)
-        for vectors in mixer.cached():
-            size = kept * _stored(vectors, bits, block_size)
-            for part in vectors.parts:
-                parts[part] = parts.get(part, Fraction(0)) + size
+        for kept, of_entry in mixer.stores(letter("S", n_tokens)):
+            for vectors in of_entry:
+                size = batch_size * n * int(kept.value) * _stored(vectors, bits, block_size)
+                for part in vectors.parts:
+                    parts[part] = parts.get(part, Fraction(0)) + size
         for state in mixer.state():
             size = Fraction(batch_size * n * int(state.numbers.value) * state.bits, 8)
             parts[state.part] = parts.get(state.part, Fraction(0)) + size

@@ -8,8 +8,10 @@ from attnviz.checks import ConfigError, shown, whole
 from attnviz.cost.hf_fields import Fields
 from attnviz.cost.hf_layers import (
     INDEXED,
+    SLIDING,
     Parts,
     after,
+    by_kind,
     chosen,
     dense,
     experts,
@@ -19,7 +21,7 @@ from attnviz.cost.hf_layers import (
     sparse_layers,
     stacked,
 )
-from attnviz.mechanisms import Dense, Experts, IndexedLatent, Latent, Layer, Other, letter
+from attnviz.mechanisms import Compressed, Dense, Experts, IndexedLatent, Latent, Layer, Other, letter
 
 
 def latent_sizes(
@@ -129,3 +131,63 @@ def longcat_flash(f: Fields) -> dict[str, Any]:
                       n_idle=f.value("zero_expert_num") or 0)  # fmt: skip
     half = (latent(f, s), Dense(f.size("ffn_hidden_size")))
     return s | {"mixed_layers": (Layer((*half, mixture, *half), 4),) * s["n_layers"]}
+
+
+CSA, HCA = "compressed_sparse_attention", "heavily_compressed_attention"
+RATIOS = {0: SLIDING, 4: CSA, 128: HCA}
+
+
+def deepseek_v4(f: Fields) -> dict[str, Any]:
+    """Read DeepSeek-V4: compressed attention by layer, experts in all layers, hyper-connections between streams."""
+    f.ignored |= {"num_key_value_heads", "qk_rope_head_dim", "num_hash_layers", "mlp_bias", "attention_bias",
+                  "compress_rope_theta", "hc_sinkhorn_iters", "intermediate_size"}  # fmt: skip
+    n, d_model, streams = f.size("num_hidden_layers"), f.size("hidden_size"), f.size("hc_mult")
+    n_heads, width = f.size("num_attention_heads"), f.size("head_dim")
+    groups = f.size("o_groups")
+    if n_heads * width % groups:
+        raise ConfigError(f"o_groups must divide num_attention_heads · head_dim = {n_heads * width:,}, not {groups}")
+    types, rates = _compressed_types(f, n), _rates(f)
+    C, h = letter("C", d_model), streams
+    offsets = letter("F", 2 * ((2 + h) * h + 3), "offsets and scales")
+    hyper = Other("hyper-connections", 2 * (2 + h) * h * h * C, offsets)
+    shared: dict[str, Any] = {
+        "n_heads": n_heads, "window": f.size("sliding_window"), "n_kv_heads": 1, "head_dim": width,
+        "q_lora_rank": f.size("q_lora_rank"), "o_groups": groups, "o_lora_rank": f.size("o_lora_rank"),
+    }  # fmt: skip
+    build = {
+        SLIDING: lambda: (Compressed(**shared),),
+        HCA: lambda: (Compressed(**shared, rate=rates[HCA]),),
+        CSA: lambda: (Compressed(
+            **shared, rate=rates[CSA], top_k=f.size("index_topk"), n_index_heads=f.size("index_n_heads"),
+            index_dim=f.size("index_head_dim")),),
+    }  # fmt: skip
+    given = f.optional("mlp_layer_types")
+    if given is not None:
+        kinds(f, n, str, ("hash_moe", "moe"), "mlp_layer_types")
+    s = {"n_layers": n, "d_model": d_model, "n_heads": n_heads, "head_dim": width, "n_kv_heads": 1, **outside(f)}
+    head = Other("hyper-connections", h * h * C, letter("F", h + 1, "offsets and scales"))
+    f.must_be(1, "n_shared_experts")
+    mixture = experts(f, "n_routed_experts", shared_d_ff=f.size("moe_intermediate_size"))
+    return stacked(s, by_kind(types, build), (*mixture, hyper), other_parts=(head,))
+
+
+def _compressed_types(f: Fields, n: int) -> list[str]:
+    """Read the kind of each layer from `layer_types`, else from `compress_ratios`, which also names later layers."""
+    ratios = f.older("compress_ratios")
+    if f.config.get("layer_types") is None and ratios is not None:
+        if not isinstance(ratios, list) or len(ratios) < n or any(ratio not in RATIOS for ratio in ratios):
+            raise ConfigError(f"compress_ratios must list 0, 4 or 128 for {n:,} layers, not {shown(ratios)}")
+        return [RATIOS[ratio] for ratio in ratios[:n]]
+    return kinds(f, n, lambda i: CSA if i >= 2 and i % 2 else HCA, (SLIDING, CSA, HCA))
+
+
+def _rates(f: Fields) -> dict[str, int]:
+    """Read how many tokens an entry stands for, by kind of layer."""
+    given = f.optional("compress_rates")
+    if given is not None and not (isinstance(given, dict) and {CSA, HCA} <= given.keys()):
+        raise ConfigError(f"compress_rates must give {CSA} and {HCA}, not {shown(given)}")
+    rates = {CSA: 4, HCA: 128} if given is None else {CSA: given[CSA], HCA: given[HCA]}
+    for kind, name in ((CSA, "compress_rate_csa"), (HCA, "compress_rate_hca")):
+        rates[kind] = f.older(name, rates[kind])
+        whole(name, rates[kind])
+    return rates

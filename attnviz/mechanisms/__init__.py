@@ -6,6 +6,7 @@ instead of a cache), others.py. layer.py puts them together, letters.py names th
 Everything outside asks a mechanism and compares no names.
 """
 
+from attnviz.mechanisms.compressed import Compressed
 from attnviz.mechanisms.convolution import ShortConvolution
 from attnviz.mechanisms.delta import GatedDelta
 from attnviz.mechanisms.feedforward import ACTIVATIONS, GATED, Dense, Experts, MoEConfig
@@ -35,6 +36,7 @@ __all__ = [
     "QK_NORMS",
     "Again",
     "ChannelMix",
+    "Compressed",
     "Dense",
     "Experts",
     "GatedDelta",

@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 from attnviz.checks import ConfigError, number, of_type, one_of, refuse_unknown, shown
+from attnviz.mechanisms.compressed import Compressed
 from attnviz.mechanisms.convolution import ShortConvolution
 from attnviz.mechanisms.delta import GatedDelta
 from attnviz.mechanisms.feedforward import Dense, Experts
@@ -22,8 +23,8 @@ from attnviz.mechanisms.sparse import IndexedLatent
 PARTS = {  # by their name in metadata
     part.__name__.lower(): part
     for part in (
-        Grouped, Latent, IndexedLatent, GatedDelta, Mamba, Mamba2, Lightning, ShortConvolution, TimeMix, ChannelMix,
-        Dense, Experts,
+        Grouped, Latent, IndexedLatent, Compressed, GatedDelta, Mamba, Mamba2, Lightning, ShortConvolution, TimeMix,
+        ChannelMix, Dense, Experts,
     )
 }  # fmt: skip
 T = TypeVar("T")

@@ -37,6 +37,8 @@ LETTERS = {  # symbol -> (meaning, TeX if it differs)
     "Dₛ": ("d_state, numbers of a channel's state", "D_s"),
     "X": ("channels inside the mixer", ""),
     "Hₖ": ("key heads", "H_k"),
+    "k": ("keys that a query attends to at most", ""),
+    "m": ("tokens per compressed entry", ""),
     "J": ("groups that share B and C", ""),
     "Y": ("rank of the time step", ""),
     "g": ("rank of the gate", ""),

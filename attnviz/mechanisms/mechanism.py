@@ -292,6 +292,10 @@ class Mixer(Mechanism):
         """Return the FLOPs of one query–key pair in all heads: its score and its share of the weighted sum."""
         raise NotImplementedError
 
+    def stores(self, S: Value) -> tuple[tuple[Expression, tuple[Vectors, ...]], ...]:
+        """Return what is cached after S tokens: how many entries, and the vectors of each."""
+        return ((self.kept(S), self.cached()),) if self.cached() else ()
+
     def decoding(self, S: Value) -> tuple[tuple[Expression, Expression], ...]:
         """Return the work of mixing one new token into S, besides products with weights: amounts and FLOPs of each.
 

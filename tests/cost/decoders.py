@@ -106,7 +106,8 @@ def expected(model: ModelConfig, n_tokens: int) -> int:
     S, found = letter("S", n_tokens), 0
     for n, mixer in caching(model):
         window = getattr(mixer, "window", None)
-        kept = mixer.kept(S).value if window is None else min(n_tokens, window - 1)
-        found += n * int(kept) * sum(len(v.parts) * v.number * int(v.width.number) for v in mixer.cached())
+        for i, (entries, vectors) in enumerate(mixer.stores(S)):
+            kept = int(entries.value) if window is None or i else min(n_tokens, window - 1)
+            found += n * kept * sum(len(v.parts) * v.number * int(v.width.number) for v in vectors)
         found += n * sum(int(state.numbers.value) for state in mixer.state())
     return found

@@ -14,7 +14,7 @@ from attnviz.cost.hf_config import read_hf_config
 from tests.cost import decoders, defaults
 
 REFUSED = (
-    "axk2 blt cohere_compass_text cpmant dbrx deepseek_v4 dots3_note dots3_note_text gemma4_assistant "
+    "axk2 blt cohere_compass_text cpmant dbrx dots3_note dots3_note_text gemma4_assistant "
     "gemma4_unified_assistant hrm_text hy_v4 inkling2_text inkling_text jetmoe mllama modernbert-decoder openai-gpt "
     "phi4_multimodal qwen4_exp qwen4_exp_text recurrent_gemma xlstm zamba2 zaya"
 ).split()

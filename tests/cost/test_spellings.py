@@ -101,6 +101,10 @@ PUBLISHED = {  # name -> config.json, numbers of layers by mixer
     "Qwen3-Coder-like (decoder_sparse_step, mlp_only_layers)": ({
         "model_type": "qwen3_next", "num_hidden_layers": 8, "decoder_sparse_step": 2, "mlp_only_layers": [3],
         "num_experts": 16}, {"delta": 6, "gqa": 2}),
+    "DeepSeek-V4 Flash (compress_ratios, the last for the layer that predicts more)": ({
+        "model_type": "deepseek_v4", "num_hidden_layers": 43, "compress_ratios": [0, 0, *[4, 128] * 20, 4, 0],
+        "num_hash_layers": 3, "num_nextn_predict_layers": 1, "qk_rope_head_dim": 64, "compress_rope_theta": 160000,
+    }, {"mqa, window 128": 43}),
     "Exaone 4 with a number as its pattern": ({
         "model_type": "exaone4", "num_hidden_layers": 12, "sliding_window_pattern": 4,
     }, {"mha, window 4,096": 9, "mha": 3}),

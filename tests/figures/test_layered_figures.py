@@ -22,7 +22,8 @@ from tests.cost.decoders import NEEDED
 S = 41
 COUNTED = sorted(LAYERED)
 DRAWN = (
-    "qwen3_next kimi_linear jamba nemotron_h gemma4_text llama4_text deepseek_v32 lfm2_moe minimax rwkv zamba falcon_h1"
+    "qwen3_next kimi_linear jamba nemotron_h gemma4_text llama4_text deepseek_v32 deepseek_v4 lfm2_moe minimax rwkv "
+    "zamba falcon_h1"
 ).split()
 
 
