@@ -108,7 +108,7 @@ def _bytes_kept(mixer: Mixer, n_tokens: int, bits: float, block_size: int | None
     """Return the bytes that one layer caches after n_tokens tokens."""
     S = letter("S", n_tokens)
     sizes = (
-        int(kept.value) * sum(len(v.parts) * _stored(v, bits, block_size) for v in vectors)
+        int(kept.value) * sum((len(v.parts) * _stored(v, bits, block_size) for v in vectors), Fraction(0))
         for kept, vectors in mixer.stores(S)
     )
     return sum(sizes, Fraction(0))

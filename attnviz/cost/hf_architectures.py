@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnviz.cost import hf_dense, hf_gemma, hf_hybrids, hf_latent, hf_mixtures
+from attnviz.cost import hf_delta, hf_dense, hf_gemma, hf_hybrids, hf_latent, hf_mixtures
 from attnviz.cost import hf_older_readers as older
 from attnviz.cost import hf_readers as read
 from attnviz.cost.hf_fields import Fields
@@ -153,7 +153,7 @@ ARCHITECTURES = {
 }  # fmt: skip
 LAYERED: dict[str, Callable[[Fields], dict[str, Any]]] = {  # described layer by layer; defaults: hf_defaults.json
     "afmoe": hf_mixtures.afmoe, "apertus": hf_dense.apertus, "arcee": hf_dense.arcee,
-    "aria_text": hf_mixtures.aria_text, "axk1": hf_latent.axk1, "bailing_hybrid": hf_hybrids.bailing_hybrid,
+    "aria_text": hf_mixtures.aria_text, "axk1": hf_latent.axk1, "bailing_hybrid": hf_delta.bailing_hybrid,
     "bamba": hf_hybrids.bamba, "beam": hf_mixtures.beam, "biogpt": hf_dense.biogpt, "bitnet": hf_dense.bitnet,
     "codegen": hf_dense.codegen, "cohere2_moe": hf_mixtures.cohere2_moe, "ctrl": hf_dense.ctrl, "cwm": hf_dense.cwm,
     "deepseek_v32": hf_latent.deepseek_v32,
@@ -168,15 +168,15 @@ LAYERED: dict[str, Callable[[Fields], dict[str, Any]]] = {  # described layer by
     "granitemoe_swa": hf_mixtures.granite_moe_swa, "granitemoehybrid": hf_hybrids.granite_hybrid,
     "granitemoeshared": hf_mixtures.granite_moe_shared, "hunyuan_v1_dense": hf_dense.hunyuan,
     "hunyuan_v1_moe": hf_mixtures.hunyuan_moe, "hy_v3": hf_mixtures.hy_v3, "hyperclovax": hf_dense.hyperclovax,
-    "jais2": hf_dense.jais2, "jamba": hf_hybrids.jamba, "kimi_linear": hf_hybrids.kimi_linear,
+    "jais2": hf_dense.jais2, "jamba": hf_hybrids.jamba, "kimi_linear": hf_delta.kimi_linear,
     "kolibri1": hf_mixtures.kolibri1, "laguna": hf_mixtures.laguna, "lfm2": hf_hybrids.lfm2,
     "lfm2_moe": hf_hybrids.lfm2_moe, "lfm3": hf_hybrids.lfm3, "llama4_text": hf_mixtures.llama4,
     "longcat_flash": hf_latent.longcat_flash, "mamba": hf_hybrids.mamba, "mamba2": hf_hybrids.mamba2,
     "mellum": hf_mixtures.mellum, "mimo_v2_flash": hf_mixtures.mimo_v2_flash, "minimax": hf_hybrids.minimax,
     "minimax_m3_vl_text": hf_mixtures.minimax_m3, "nanochat": hf_dense.nanochat, "nemotron": hf_dense.nemotron,
-    "nemotron_h": hf_hybrids.nemotron_h, "olmo": hf_dense.olmo, "olmo_hybrid": hf_hybrids.olmo_hybrid,
-    "persimmon": hf_dense.persimmon, "qwen3_5_moe_text": hf_hybrids.qwen3_5_moe, "qwen3_5_text": hf_hybrids.qwen3_5,
-    "qwen3_next": hf_hybrids.qwen3_next, "rwkv": hf_hybrids.rwkv, "solar_open": hf_mixtures.solar_open,
+    "nemotron_h": hf_hybrids.nemotron_h, "olmo": hf_dense.olmo, "olmo_hybrid": hf_delta.olmo_hybrid,
+    "persimmon": hf_dense.persimmon, "qwen3_5_moe_text": hf_delta.qwen3_5_moe, "qwen3_5_text": hf_delta.qwen3_5,
+    "qwen3_next": hf_delta.qwen3_next, "rwkv": hf_hybrids.rwkv, "solar_open": hf_mixtures.solar_open,
     "vaultgemma": hf_dense.vaultgemma, "xglm": hf_dense.xglm, "youtu": hf_latent.youtu, "zamba": hf_hybrids.zamba,
 }  # fmt: skip
 _TABLE = Path(__file__).with_name("hf_defaults.json")
