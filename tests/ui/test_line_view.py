@@ -74,8 +74,8 @@ def test_a_head_says_what_it_reads(monkeypatch):
     """MLA has no KV heads: its keys have names of their own."""
     mounted = {}
     monkeypatch.setattr(line_view, "_mount", lambda **options: mounted.update(options))
-    for kv_names, reads in ((None, ["KV 2"]), (["Keys 0", "Keys 1", "Keys 2"], ["Keys 2"])):
+    for given, reads in ((None, ["KV 2"]), (["Keys 2"], ["Keys 2"])):
         line_view.line_view(
-            np.ones((1, 1, 1)), np.ones((1, 1, 1), bool), ["a"], ["L0 H2"], [2], 3, key="lines", kv_names=kv_names
+            np.ones((1, 1, 1)), np.ones((1, 1, 1), bool), ["a"], ["L0 H2"], [2], 3, key="lines", reads=given
         )
         assert header_and_body(mounted["data"])[0]["reads"] == reads

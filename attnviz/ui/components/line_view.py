@@ -40,7 +40,7 @@ def line_view(
     title: str = "",
     note: str = "",
     key_labels: Sequence[str] | None = None,
-    kv_names: Sequence[str] | None = None,
+    reads: Sequence[str] | None = None,
     query: int = 0,
 ) -> None:
     """Draw lines from T queries (left) to S keys (right) for the chosen heads.
@@ -49,10 +49,9 @@ def line_view(
 
     weights and allowed: (H', T, S), one map per chosen head, from any layers; names and kv_heads: H' of each, such as
     "L1 H5" and the KV head it reads. title, note: plain text above it. labels: T token labels; key_labels: S labels if
-    the keys are another text's. kv_names: names of the KV heads, by default "KV 0", "KV 1".
+    the keys are another text's. reads: H' names of what they read, by default "KV 0", "KV 1".
     """
-    reads = [kv_names[k] if kv_names else f"KV {k}" for k in kv_heads]
-    caption = {"title": title, "note": note, "reads": reads}
+    caption = {"title": title, "note": note, "reads": reads or [f"KV {k}" for k in kv_heads]}
     _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, caption, key_labels, query))
 
 

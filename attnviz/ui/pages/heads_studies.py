@@ -92,7 +92,7 @@ def masks(view: View) -> None:
     head_grid(
         masked.weights, masked.allowed, view.labels[: masked.weights.shape[-1]], view.mixer.kv_head_of,
         key="masks", selected=(selected.index(True) if any(selected) else 0, head), on_select=_take_mask,
-        kv_names=kv_names(view.config), row_names=[mask.name for mask in offered],
+        kv_names=kv_names(view.mixer), row_names=[mask.name for mask in offered],
     )  # fmt: skip
     if not any(selected):
         st.caption("The selected mask is none of these: see “Mask and position settings” in the sidebar.")
@@ -132,7 +132,8 @@ def family(view: View) -> None:
         head_grid(
             [traced.layers[layer].weights], [traced.masks[layer]], view.labels[: len(ids)],
             config.mixer.kv_head_of, key=f"family-{attention_name(config).lower()}", selected=(0, head),
-            on_select=lambda _, chosen: select(layer, chosen), kv_names=kv_names(config), row_names=[f"Layer {layer}"],
+            on_select=lambda _, chosen: select(layer, chosen), kv_names=kv_names(config.mixer),
+            row_names=[f"Layer {layer}"],
         )  # fmt: skip
 
 

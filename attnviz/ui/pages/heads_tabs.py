@@ -7,10 +7,10 @@ import streamlit as st
 
 from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View, head_name
-from attnviz.config import ModelConfig
 from attnviz.figures import head_detail, head_values, heads
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.theme import kv_colour, kv_scale
+from attnviz.mechanisms import Mixer
 from attnviz.phrases import count, first_of
 from attnviz.session.pages.heads import MAX_PINNED
 from attnviz.ui import charts, state
@@ -28,9 +28,9 @@ def select(layer: int, head: int) -> None:
     state.rerun(*SELECTED)
 
 
-def kv_names(config: ModelConfig) -> list[str] | None:
-    """Return names for MLA's expanded keys; None for the other types of attention."""
-    return None if config.mixer.shares_kv_heads else [f"Keys {head}" for head in range(config.n_heads)]
+def kv_names(mixer: Mixer) -> list[str]:
+    """Return the names of the KV heads, or of MLA's expanded keys."""
+    return [f"{'KV' if mixer.shares_kv_heads else 'Keys'} {kv_head}" for kv_head in range(mixer.n_kv_heads)]
 
 
 def number(view: View) -> None:
@@ -63,7 +63,7 @@ def lines(view: View) -> None:
         title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
         note="Queries on the left, keys on the right. The slider hides each query's smallest weights. Pinned heads "
         "stay when another head is selected.",
-        kv_names=kv_names(view.config), query=view.query,
+        reads=[kv_names(one.mixer)[one.mixer.kv_head_of[head]] for one, head in ones], query=view.query,
     )  # fmt: skip
 
 
