@@ -10,11 +10,11 @@ from attnviz.trace import LayerTrace, Trace
 NONE = np.empty(0, np.float32)  # arrays that no test reads
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Scored(LayerTrace):
     """A layer with these scores, instead of those of q and k."""
 
-    given: np.ndarray = NONE  # (H, n, n)
+    given: np.ndarray  # (H, n, n)
 
     def scores_of(self, head: int) -> np.ndarray:
         return self.given[head]
