@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnviz.checks import ConfigError, shown, whole
+from attnviz.checks import ConfigError, number, shown, whole
 from attnviz.cost.hf_fields import Fields
 from attnviz.cost.hf_layers import (
     CONV,
@@ -244,6 +244,7 @@ def _lfm_width(f: Fields, *names: str) -> int:
         return d_ff
     d_ff = int(2 * d_ff / 3)
     if (factor := f.value("block_ffn_dim_multiplier")) is not None:
+        number("block_ffn_dim_multiplier", factor, 0.01, 100)
         d_ff, multiple = int(factor * d_ff), f.size("block_multiple_of")
         d_ff = multiple * -(-d_ff // multiple)
     return d_ff

@@ -83,6 +83,10 @@ class Compressed(Grouped):
         parts = ("k", "v") if self.rate is None else ("k and v",)
         return (Vectors(parts, letter("D", self.head_dim)),)
 
+    @property
+    def entry_tokens(self) -> int:
+        return self.rate or 1
+
     def stores(self, S: Value) -> tuple[tuple[Expression, tuple[Vectors, ...]], ...]:
         window = (self.kept(S), self.cached())
         if self.rate is None:

@@ -71,7 +71,9 @@ class Vectors:
     @property
     def copies(self) -> Expression | None:
         """Number of all vectors as an expression; None if there is one."""
-        return self.count if len(self.parts) == 1 else len(self.parts) * (self.count or Value(1))
+        if self.count is None:
+            return None if len(self.parts) == 1 else Value(len(self.parts))
+        return self.count if len(self.parts) == 1 else len(self.parts) * self.count
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,11 @@ class Mixer(Mechanism):
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
         """Return the FLOPs of one query–key pair in all heads: its score and its share of the weighted sum."""
         raise NotImplementedError
+
+    @property
+    def entry_tokens(self) -> int:
+        """Number of tokens that one entry of its cache stands for, if it is more than one."""
+        return 1
 
     def stores(self, S: Value) -> tuple[tuple[Expression, tuple[Vectors, ...]], ...]:
         """Return what is cached after S tokens: how many entries, and the vectors of each."""

@@ -41,7 +41,7 @@ def shortened(model_type: str) -> dict[str, int]:
     layers = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
     names = dataclasses.fields(CONFIG_MAPPING[model_type])
     found = next((f.name for f in names if f.name in layers and isinstance(f.default, int)), None)
-    n = {"gpt_neo": 24, "zamba": 9}.get(model_type, 5)
+    n = {"bailing_hybrid": 6, "gpt_neo": 24, "zamba": 9}.get(model_type, 5)
     return {} if found is None or found in needed else {found: n}
 
 

@@ -63,6 +63,13 @@ def test_what_is_drawn_adds_up_and_is_printed_right(model_type):
     assert ("state" in growth_text(model)) == bool(state_bytes(model))
 
 
+def test_compressed_entries_are_added_on_average():
+    """23 layers with an entry of 512 numbers per 128 tokens, 20 with one of 512 + 128 per 4."""
+    text = growth_text(model_of("deepseek_v4"))
+    assert "after the first 128 adds **6,584 B** to the cache on average" in text
+    assert 23 * 512 * 2 / 128 + 20 * (512 + 128) * 2 / 4 == 6_584
+
+
 def test_the_precision_of_the_cache_does_not_change_the_state():
     model = model_of("qwen3_next")
     drawn = {precision: memory_of_layers(model, S, 1, precision).table for precision in ("bf16", "int4")}

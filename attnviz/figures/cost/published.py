@@ -49,6 +49,13 @@ def growth_text(model: ModelConfig) -> str:
     first = kv_cache_bytes(model, 1) - state
     later = kv_cache_bytes(model, held + 1) - kv_cache_bytes(model, held) if held else first
     kept = f" A state of **{bytes_text(state)}** per sequence does not grow with the text." if state else ""
+    if (span := math.lcm(*(m.entry_tokens for _, m in mixers(model)))) > 1:
+        start = -(-held // span) * span  # the windows are full
+        mean = (kv_cache_bytes(model, start + span) - kv_cache_bytes(model, start)) / span
+        return (
+            f"In bf16, each token after the first {start:,} adds **{mean:,.0f} B** to the cache on average: entries "
+            f"that stand for several tokens are added when these are complete.{kept}"
+        )
     if not first:
         return f"No token adds to the cache: nothing is kept per token.{kept}"
     if later == first or held >= (model.max_context or math.inf):
