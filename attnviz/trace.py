@@ -45,8 +45,6 @@ class LayerTrace:
         Recomputed instead of stored, since they are as large as the weights.
         """
         scores = (self.q[head] * self.scale) @ self.keys_of(head).T
-        if "bias" in self.own:
-            return scores + self.own["bias"][head]
         cap = self.mixer.softcap
         return scores if cap is None else cap * np.tanh(scores / cap)
 

@@ -46,7 +46,6 @@ _KINDS = dict(zip(MIXERS, (  # muted, unlike a KV head; lightness, chroma, hue, 
     (0.66, 0.070, 95.0, "square", "dash"),
     (0.58, 0.060, 20.0, "diamond", "dot"),
     (0.62, 0.000, 0.0, "triangle-up", "dashdot"),
-    (0.45, 0.060, 140.0, "star", "longdash"),
 ), strict=True))  # fmt: skip
 
 

@@ -6,7 +6,6 @@ instead of a cache), others.py. layer.py puts them together, letters.py names th
 Everything outside asks a mechanism and compares no names.
 """
 
-from attnviz.mechanisms.alibi import Alibi
 from attnviz.mechanisms.compressed import Compressed
 from attnviz.mechanisms.convolution import ShortConvolution
 from attnviz.mechanisms.delta import GatedDelta
@@ -23,14 +22,8 @@ from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
 from attnviz.mechanisms.sparse import IndexedLatent
 
-OWN: dict[str, type[Mixer]] = {
-    "gqa": Grouped,
-    "mla": Latent,
-    "alibi": Alibi,
-}  # of a model of one's own: name in links -> mixer
-MIXERS: dict[str, type[Mixer]] = {  # by `attention`
-    "mha": Grouped, "gqa": Grouped, "mqa": Grouped, "mla": Latent, "alibi": Alibi,
-}  # fmt: skip
+OWN: dict[str, type[Mixer]] = {"gqa": Grouped, "mla": Latent}  # of a model of one's own: name in links -> mixer
+MIXERS: dict[str, type[Mixer]] = {"mha": Grouped, "gqa": Grouped, "mqa": Grouped, "mla": Latent}  # by `attention`
 OWN_FIELDS = tuple(dict.fromkeys(name for mixer in MIXERS.values() for name in mixer.own_fields))  # of a ModelConfig
 
 __all__ = [
@@ -42,7 +35,6 @@ __all__ = [
     "OWN_FIELDS",
     "QK_NORMS",
     "Again",
-    "Alibi",
     "ChannelMix",
     "Compressed",
     "Dense",

@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.config import PER_LAYER, RUN_FIELDS, ConfigError, ModelConfig
-from attnviz.mechanisms import GATED, Alibi, Dense, Grouped, Latent, Layer, Mixer
-from attnviz.modules.alibi import AlibiAttention
+from attnviz.mechanisms import GATED, Dense, Grouped, Latent, Layer, Mixer
 from attnviz.modules.attention import Attended, GroupedQueryAttention
 from attnviz.modules.cache import KVCache
 from attnviz.modules.embedding import PositionEmbedding, ScaledEmbedding, empty_embedding
@@ -39,13 +38,6 @@ def _grouped(model: ModelConfig, c: Grouped) -> nn.Module:
     )  # fmt: skip
 
 
-def _alibi(model: ModelConfig, c: Alibi) -> nn.Module:
-    return AlibiAttention(
-        model.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias,
-        slopes=torch.tensor([c.slope(h) for h in range(c.n_heads)], device="cpu"),
-    )  # fmt: skip
-
-
 def _latent(model: ModelConfig, c: Latent) -> nn.Module:
     return MultiHeadLatentAttention(
         model.d_model, c.n_heads, kv_lora_rank=c.kv_lora_rank, qk_nope_head_dim=c.qk_nope_head_dim,
@@ -63,7 +55,7 @@ def _activation(model: ModelConfig, c: Dense) -> str:
 
 
 BUILT: dict[type, Callable[[ModelConfig, Any], nn.Module]] = {  # how each mechanism that runs is built
-    Grouped: _grouped, Latent: _latent, Alibi: _alibi, Dense: _dense,
+    Grouped: _grouped, Latent: _latent, Dense: _dense,
 }  # fmt: skip
 NONE, NO = (None,), (False,)
 RUNS: dict[type, dict[str, tuple]] = {  # values of fields that run, where not all do
