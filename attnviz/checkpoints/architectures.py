@@ -84,7 +84,7 @@ def _is_counted(facts: Facts) -> str:
         is_known = read_hf_config(facts).known
     except ConfigError:
         return ""
-    counts = "The Cost page counts its parameters and cache: paste its config.json there, under “Another model”"
+    counts = "The Cost page counts its parameters and cache: paste its config.json there, under “Paste a model”"
     return f" {counts}" if is_known else ""
 
 

@@ -200,7 +200,8 @@ def test_float_weights_that_came_from_a_gguf_file_open(llama):
         ("bert", False, "'BertModel', an encoder, whose tokens attend in both directions"),
         ("t5", False, "an encoder and a decoder with cross-attention between them"),
         ("mixtral", True, "'MixtralModel' is not supported"),
-        ("mamba", False, "'MambaModel' is not supported"),
+        ("mamba", True, "'MambaModel' is not supported"),
+        ("xlstm", False, "'XlstmModel' is not supported"),
     ],
 )
 def test_the_cost_page_is_named_only_where_it_counts_the_model(model_type, is_counted, words):

@@ -58,8 +58,13 @@ def parts_of_layers(model: ModelConfig) -> Drawing:
         figure, title=title, note="All layers together; tied embeddings are counted once.",
         alt=f"{title}. " + "; ".join(f"{part} {n:,}" for part, n in counted.parts.items()) + ".",
         table={"part": list(counted.parts), "parameters": sizes},
-        formula=tex_lines(equation), legend=meanings(equation),
+        formula=_breaking(tex_lines(equation)), legend=meanings(equation),
     )  # fmt: skip
+
+
+def _breaking(formula: str) -> str:
+    """Return LaTeX whose brackets do not grow with their content, so that long sums in them can break over lines."""
+    return formula.replace(r"\left(", "(").replace(r"\right)", ")")
 
 
 def memory_of_layers(model: ModelConfig, n_tokens: int, batch_size: int, precision: str) -> Drawing:
