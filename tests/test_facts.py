@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.cost.presets import _preset
-from attnviz.facts import by_id, published_facts
+from attnviz.cost.presets import _preset, load_described
+from attnviz.facts import by_id
 
 DENSE = {  # one entry with every field
     "id": "a-model", "family": "A", "name": "A model", "year": 2024, "attention": "gqa", "n_layers": 7, "d_model": 30,
@@ -105,7 +105,7 @@ def test_an_error_in_an_entry_names_the_entry():
         _preset("a-model", {"n_layer": 7})
 
 
-@pytest.mark.parametrize("id", published_facts())
+@pytest.mark.parametrize("id", load_described())
 def test_a_published_model_survives_being_stored_by_its_fields(id):
-    model = ModelConfig.from_dict(published_facts()[id])
+    model = load_described()[id]
     assert ModelConfig.from_dict(json.loads(json.dumps(model.to_dict()))) == model

@@ -25,7 +25,9 @@ from attnviz.cost import (
     of_models,
     what_if,
 )
-from attnviz.cost.hf_config import Description, is_hf_config, read_hf_config
+from attnviz.cost.hf_config import Description
+from attnviz.cost.presets import model_from
+from attnviz.cost.variants import kind_of
 from attnviz.experiments import measurement as measure
 from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost as figures
@@ -75,10 +77,7 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
         pasted = json.loads(facts)
     except (ValueError, RecursionError) as error:  # a number with too many digits is a plain ValueError
         raise ConfigError(f"Invalid JSON: {error}.") from None
-    if not is_hf_config(pasted):
-        return ModelConfig.from_dict(pasted), None
-    read = read_hf_config(pasted)
-    return read.model, read
+    return model_from(pasted)
 
 
 def asked_id(s: Settings) -> str:
@@ -121,7 +120,7 @@ def listed_models(asked: Answer, s: Settings) -> list[Answer]:
         (
             model
             for model in load_presets().values()
-            if (not s.kinds or model.mixer.kind in s.kinds) and low <= count_parameters(model).total < high
+            if (not s.kinds or kind_of(model) in s.kinds) and low <= count_parameters(model).total < high
         ),
         asked,
     )
@@ -154,10 +153,10 @@ def own_drawings(
 
 
 @lru_cache(maxsize=16)
-def published(chosen: tuple[str, ...]) -> Drawing:
-    """Draw all published models, the chosen ones with their names."""
+def published(chosen: tuple[str, ...], by: str) -> Drawing:
+    """Draw all published models by their parameters or their year, the chosen ones with their names."""
     presets = load_presets()
-    return figures.published(list(presets.values()), [presets[id] for id in chosen])
+    return figures.published(list(presets.values()), [presets[id] for id in chosen], by)
 
 
 @lru_cache(maxsize=16)

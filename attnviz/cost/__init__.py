@@ -16,7 +16,7 @@ from attnviz.cost.cached import (
 from attnviz.cost.decode import DecodeStep, decode_cost, decode_step, uncached_cost
 from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight_bytes
 from attnviz.cost.prefill import Prefill, prefill, prefill_cost
-from attnviz.cost.presets import load_presets
+from attnviz.cost.presets import load_described, load_presets
 from attnviz.cost.serving import Serving
 from attnviz.cost.variants import attention_name, comparison, summary, what_if
 from attnviz.cost.weights import ParameterCount, count_parameters, parameters
@@ -41,6 +41,7 @@ __all__ = [
     "expanded_cache_bytes",
     "kv_cache_bytes",
     "load_accelerators",
+    "load_described",
     "load_presets",
     "of_accelerators",
     "of_memory",

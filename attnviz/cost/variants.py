@@ -6,7 +6,21 @@ from collections import Counter
 
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost.sums import mixers
+from attnviz.mechanisms import MIXERS
 from attnviz.phrases import count, listed
+
+STATE = "state"
+KINDS = {kind: kind.upper() for kind in MIXERS} | {STATE: "Linear or recurrent"}  # of a model: name in links -> shown
+
+
+def kind_of(model: ModelConfig) -> str:
+    """Return the type of attention of a model, of most of its layers where they differ; STATE if one keeps a state."""
+    found: Counter[str] = Counter()
+    for n, mixer in mixers(model):
+        if mixer.state():
+            return STATE
+        found[mixer.kind] += n
+    return found.most_common(1)[0][0]
 
 
 def attention_name(model: ModelConfig) -> str:

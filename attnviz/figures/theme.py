@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from attnviz.cost.variants import KINDS
 from attnviz.figures.chart import Chart
-from attnviz.mechanisms import MIXERS
 
 HUES = (  # OKLCH hue in degrees, largest chroma
     (259.0, 0.190),  # blue
@@ -41,11 +41,12 @@ FAINT = "rgba(128, 128, 128, 0.35)"  # excluded values, grid lines and guides
 OUTLINE = {"color": NEUTRAL, "width": 1}  # of a faint bar whose length is read
 RIGHT, WRONG = "#1a7f4b", "#a3281f"  # answers to the questions of Practice
 
-_KINDS = dict(zip(MIXERS, (  # muted, unlike a KV head; lightness, chroma, hue, plotly marker, plotly dash
+_KINDS = dict(zip(KINDS, (  # muted, unlike a KV head; lightness, chroma, hue, plotly marker, plotly dash
     (0.50, 0.060, 250.0, "circle", "solid"),
     (0.66, 0.070, 95.0, "square", "dash"),
     (0.58, 0.060, 20.0, "diamond", "dot"),
     (0.62, 0.000, 0.0, "triangle-up", "dashdot"),
+    (0.60, 0.100, 285.0, "star", "longdash"),
 ), strict=True))  # fmt: skip
 
 

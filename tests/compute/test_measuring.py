@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 
 from attnviz.compute import cost as compute_cost
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.cost import bits_with_scales, comparison, count_parameters, kv_cache_bytes, load_presets, what_if
+from attnviz.cost import (
+    bits_with_scales,
+    comparison,
+    count_parameters,
+    kv_cache_bytes,
+    load_described,
+    load_presets,
+    what_if,
+)
 from attnviz.experiments.measurement import Timing
 from attnviz.facts import facts_of
 from attnviz.session.pages.cost import PRESETS
@@ -28,7 +36,17 @@ SMALL = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8,
 @pytest.mark.parametrize("id", PRESETS)
 def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
     pasted, description = compute_cost.pasted_model(facts_of(id))
-    assert description is None and replace(pasted, id=id) == load_presets()[id]
+    assert (description is None) == (id in load_described()) and replace(pasted, id=id) == load_presets()[id]
+
+
+@pytest.mark.parametrize(
+    "beside, words", [({"n_layers": 7}, ["n_layers", "config"]), ({"config": [7]}, ["config", "7"])]
+)
+def test_what_stands_beside_a_config_json_is_a_name(beside, words):
+    facts = {"name": "Seven", "config": {"model_type": "llama"}} | beside
+    with pytest.raises(ConfigError) as raised:
+        compute_cost.pasted_model(json.dumps(facts))
+    assert all(word in str(raised.value) for word in words)
 
 
 @pytest.mark.parametrize(

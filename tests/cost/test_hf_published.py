@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from attnviz.config import ModelConfig
-from attnviz.cost import count_parameters, kv_cache_bytes, load_presets
+from attnviz.cost import count_parameters, kv_cache_bytes, load_described
 from attnviz.cost.hf_config import read_hf_config
 from tests.cost.hf_sizes import LATENT
 
-PRESETS = load_presets()
+PRESETS = load_described()
 NOT_ON_HUGGING_FACE = {"palm-540b", "gpt3-175b"}
 
 

@@ -10,6 +10,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
+from attnviz.cost.variants import KINDS
 from attnviz.figures import theme
 
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", IEEE TVCG
@@ -118,7 +119,7 @@ def test_kv_heads_that_stand_side_by_side_are_told_apart_at_a_glance(n, sight):
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_the_kinds_of_attention_and_the_two_signs_are_told_apart(sight):
-    kinds = [theme.kind_style(kind)["colour"] for kind in ("mha", "gqa", "mqa", "mla")]
+    kinds = [theme.kind_style(kind)["colour"] for kind in KINDS]
     assert closest(kinds, sight) > 8
     signs = [tuple(map(float, theme.DIVERGING[i][1][5:-1].split(","))) for i in (0, -1)]
     assert closest(signs, sight) > 30

@@ -1,4 +1,4 @@
-"""Cost figures: every number drawn is that of the formula, labels do not overlap, and nothing is clipped.
+"""Cost figures: every number drawn is that of the formula, chosen models are named, and nothing is clipped.
 
 pytest tests/figures/test_cost_figures.py
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 import re
+import statistics
 from dataclasses import replace
 from functools import cache
 
@@ -28,13 +28,13 @@ from attnviz.cost import (
     what_if,
 )
 from attnviz.cost.pairs import instructive_pairs
+from attnviz.cost.variants import KINDS, kind_of
 from attnviz.experiments.measurement import Timing, counted_cache_bytes, counted_parameters
 from attnviz.figures import cost as figures
+from attnviz.figures.cost.axes import spread
 from attnviz.figures.cost.formulas import attention_equation
-from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, Line, _box, _mark, place, ranges, spread
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import kind_style, kv_colour
-from attnviz.session.settings import Settings
 from tests.reading import numbers_in
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
@@ -47,9 +47,8 @@ CHOSEN = [PRESETS[id] for id in CHOSEN_IDS]
 
 
 @cache
-def published(ids: tuple[str, ...] = CHOSEN_IDS) -> Drawing:
-    """Draw all published models; placing their labels takes half a second."""
-    return figures.published(list(PRESETS.values()), [PRESETS[id] for id in ids])
+def published(ids: tuple[str, ...] = CHOSEN_IDS, by: str = "parameters") -> Drawing:
+    return figures.published(list(PRESETS.values()), [PRESETS[id] for id in ids], by)
 
 
 @cache
@@ -112,159 +111,79 @@ def test_the_equation_of_attention_names_what_is_not_a_product():
     assert r"\underbrace{2\cdot 128}_{\text{q and k norms}}" in attention_equation(PRESETS["qwen3-8b"]).tex()
 
 
+def points(by: str) -> dict[str, tuple[float, float]]:
+    traces = published(by=by).figure.data
+    return {data[0]: (x, y) for t in traces for data, x, y in zip(t.customdata, t.x, t.y, strict=True)}
+
+
+def per_token(model: ModelConfig) -> int:
+    """What a second token adds where no window is as short as two tokens."""
+    return kv_cache_bytes(model, 2) - kv_cache_bytes(model, 1)
+
+
 def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
-    points = {}
-    for trace in published().figure.data:
-        points |= {data[0]: (x, y) for data, x, y in zip(trace.customdata, trace.x, trace.y, strict=True)}
-    assert len(points) == len(PRESETS)
+    found = points("parameters")
+    assert {m.name for m in PRESETS.values()} - found.keys() == {"Mamba 2.8B"}  # which caches nothing per token
     for model in PRESETS.values():
-        assert points[model.name] == (count_parameters(model).total, kv_cache_bytes(model, 1))
+        if model.name in found:
+            assert found[model.name] == (count_parameters(model).total, per_token(model))
+
+
+def test_by_year_every_model_stands_in_its_year_in_the_lane_of_its_kind():
+    found, lanes = points("year"), {}
+    for model in PRESETS.values():
+        if model.name in found:
+            x, y = found[model.name]
+            assert round(x) == model.year and y == per_token(model)
+            lanes.setdefault(kind_of(model), set()).add(round(x - model.year, 6))
+    assert len(lanes) == 5 and all(len(each) == 1 for each in lanes.values())
+    assert len(set.union(*lanes.values())) == 5
+
+
+def test_the_title_by_year_has_the_medians_of_its_first_and_its_last_year():
+    of = {year: [per_token(m) for m in PRESETS.values() if m.year == year and per_token(m)] for year in (2019, 2026)}
+    numbers = numbers_in(published(by="year").title)
+    first, last = (statistics.median(each) / 1000 for each in of.values())
+    assert numbers == [pytest.approx(first, rel=0.005), 2019, pytest.approx(last, rel=0.005), 2026]
+
+
+@pytest.mark.parametrize("by", ["parameters", "year"])
+def test_chosen_models_of_one_size_have_names_apart_on_the_side_with_room(by):
+    """DeepSeek-V3, V3.1 and Kimi K2 cache the same; each name leads to its own point."""
+    ids = ("deepseek-v3", "deepseek-v3.1", "kimi-k2", "gpt2-small", "gemma-2b", "lfm2-350m")
+    figure = published(ids, by).figure
+    notes = {note.text.removeprefix("<b>").removesuffix("</b>"): note for note in figure.layout.annotations}
+    low, high = figure.layout.xaxis.range
+    assert notes.keys() == {figures.short_name(PRESETS[id]) for id in ids}
+    plot, (bottom, top) = figure.layout.height - 100, figure.layout.yaxis.range
+    for id in ids:
+        x, y = points(by)[PRESETS[id].name]
+        note = notes[figures.short_name(PRESETS[id])]
+        assert (note.x, note.y) == pytest.approx((x if by == "year" else math.log10(x), math.log10(y)))
+        assert note.xanchor == ("right" if note.x > (low + high) / 2 else "left")
+    for anchor in ("left", "right"):
+        heights = sorted(
+            (n.y - bottom) / (top - bottom) * plot - (n.ay or 0) for n in notes.values() if n.xanchor == anchor
+        )
+        assert all(b - a >= 15 for a, b in itertools.pairwise(heights))
 
 
 def test_a_model_that_is_not_chosen_is_faint_inside_a_full_outline():
     """Plotly would make all of them translucent, since their sizes differ."""
+    kinds = {name: kind for kind, name in KINDS.items()}
     for trace in published().figure.data:
-        kind = kind_style(trace.name.lower())["colour"]
+        kind = kind_style(kinds[trace.name])["colour"]
         chosen = [width == 2 for width in trace.marker.line.width]
         assert [colour == kind for colour in trace.marker.color] == chosen
         assert trace.marker.line.color == kind and trace.marker.opacity == 1 and min(trace.marker.line.width) == 1
     assert all(
-        set(trace.marker.color) == {kind_style(trace.name.lower())["colour"]} for trace in published(()).figure.data
+        set(trace.marker.color) == {kind_style(kinds[trace.name])["colour"]} for trace in published(()).figure.data
     )
-
-
-def listed(text: str) -> list[int]:
-    """Parse "16–19, 23" as 16, 17, 18, 19, 23; return none for a name."""
-    if not re.fullmatch(r"\d+([,–] ?\d+)*", text):
-        return []
-    parts = [[int(n) for n in part.split("–")] for part in text.split(", ")]
-    return [n for part in parts for n in range(part[0], part[-1] + 1)]
-
-
-@given(st.sets(st.integers(1, 70), min_size=1))
-def test_numbers_that_follow_one_another_are_a_range(numbers):
-    assert listed(ranges(sorted(numbers))) == sorted(numbers)
-    assert ranges([1, 2, 16, 17, 18, 19, 23]) == "1, 2, 16–19, 23"
-
-
-def test_every_published_model_has_its_name_or_the_number_of_its_name():
-    drawing = published()
-    names_of = dict(part.split("** ", 1) for part in drawing.below.removeprefix("**").split(" · **"))
-    written = [note.text.removeprefix("<b>").removesuffix("</b>") for note in drawing.figure.layout.annotations]
-    found = sorted(name for text in written for name in [names_of[str(n)] for n in listed(text)] or [text])
-    assert found == sorted(figures.short_name(m) for m in PRESETS.values())
-    assert len(names_of) == max(map(int, names_of))
-    at = {n: (note.x, note.y) for note in drawing.figure.layout.annotations for n in listed(note.text)}
-    names = {name: int(number) for number, name in names_of.items()}
-    for model in PRESETS.values():
-        if number := names.get(figures.short_name(model)):  # beside its point or one very close to it
-            size, cost = math.log10(count_parameters(model).total), math.log10(kv_cache_bytes(model, 1))
-            assert at[number] == (pytest.approx(size, abs=0.04), pytest.approx(cost, abs=0.06))
 
 
 def test_chosen_models_are_named_on_the_plot():
     named = {note.text for note in published().figure.layout.annotations}
     assert {f"<b>{figures.short_name(m)}</b>" for m in CHOSEN} <= named
-
-
-@pytest.mark.parametrize(("points", "n_needed"), [("spread", 0), ("crowded", 2)])
-def test_no_label_covers_a_point_or_another_label_on_any_width(points, n_needed):
-    names = [figures.short_name(m) for m in PRESETS.values()]
-    points = crowded_points(len(names)) if points == "crowded" else spread_points(len(names))
-    spots, numbered, numbers = place(points, names, 400.0, n_needed=n_needed)
-    assert sum(spot is not None for spot in spots) >= 5
-    assert sorted(numbered) == [i for i, spot in enumerate(spots) if spot is None]
-    assert sorted(n for number in numbers for n in listed(number.text)) == list(range(1, len(numbered) + 1))
-    for width in PLOT_WIDTHS:
-        marks = [_mark(point, width, 400.0) for point in points]
-        boxes = [_box(p, s, n, width, 400.0) for p, s, n in zip(points, spots, names, strict=True) if s]
-        boxes += [_box(points[n.point], n.spot, n.text, width, 400.0) for n in numbers if n.spot]
-        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-        assert not any(box.overlaps(mark) for box in boxes for mark in marks)
-        assert all(box.left > 0 and box.right < width for box in boxes)
-
-
-@pytest.mark.parametrize("chosen", [(), Settings().compare, *(pair.ids for pair in instructive_pairs())])
-def test_published_models_are_all_named_or_numbered_and_no_two_lines_to_labels_cross_on_a_wide_page(chosen):
-    figure = published(tuple(chosen)).figure
-    assert sum(len(listed(note.text)) or 1 for note in figure.layout.annotations) == len(PRESETS)
-    lines = lines_on_a_wide_page(figure)
-    assert min(map(len, lines)) > 5
-    assert not any(meet(a, b) for each in lines for a, b in itertools.combinations(each, 2))
-
-
-@pytest.mark.slow
-def test_few_lines_to_labels_cross_on_a_wide_page_whichever_models_are_added():
-    """The placement minimises crossings and cannot exclude them. In these plots there were 13 before labels whose
-    lines cross were placed again, and 5 after."""
-    chosen, found = [PRESETS[id] for id in Settings().compare], []
-    for seed in (7, 15, 19, 22):
-        rng = random.Random(seed)
-        models = [*PRESETS.values(), *(added_model(rng, i) for i in range((1, 2, 4, 6)[seed % 4]))]
-        lines = lines_on_a_wide_page(figures.published(models, chosen).figure)
-        found.append(sum(meet(a, b) for each in lines for a, b in itertools.combinations(each, 2)))
-        assert min(map(len, lines)) > 5
-    assert sum(found) <= 8, f"crossings in each plot: {found}"
-
-
-def added_model(rng: random.Random, i: int) -> ModelConfig:
-    n_heads, head_dim = rng.choice((16, 24, 32, 40, 48, 64, 96)), rng.choice((64, 128))
-    n_kv_heads = rng.choice([k for k in (1, 2, 4, 8, n_heads) if n_heads % k == 0])
-    return ModelConfig(
-        rng.choice((16, 24, 28, 32, 40, 48, 62, 80)), n_heads * head_dim, n_heads, n_kv_heads, head_dim,
-        vocab_size=rng.choice((32_000, 128_256, 151_936)), id=f"added-{i}", name=f"Added model {i} 13B",
-    )  # fmt: skip
-
-
-def lines_on_a_wide_page(figure) -> list[list[tuple[complex, complex]]]:
-    """Return the lines to labels in pixels, for each of the two larger widths of the plot."""
-    low, high = figure.layout.xaxis.range, figure.layout.yaxis.range
-    found = []
-    for width in PLOT_WIDTHS[1:]:
-        lines = []
-        for note in figure.layout.annotations:
-            x, y = width * (note.x - low[0]) / (low[1] - low[0]), 480 * (note.y - high[0]) / (high[1] - high[0])
-            if note.showarrow:
-                lines.append((complex(x, y), complex(x + note.ax, y - note.ay)))
-        found.append(lines)
-    return found
-
-
-def meet(one: tuple[complex, complex], other: tuple[complex, complex]) -> bool:
-    """Check whether two segments meet: a + s (b - a) = c + t (d - c) with s and t between 0 and 1."""
-    (a, b), (c, d) = one, other
-    across = ((b - a).conjugate() * (d - c)).imag
-    if not across:
-        return False
-    s, t = (((c - a).conjugate() * (d - c)).imag / across, ((c - a).conjugate() * (b - a)).imag / across)
-    return 0 <= s <= 1 and 0 <= t <= 1
-
-
-@pytest.mark.parametrize(
-    "other, crosses, meets",
-    [(((0, 4), (4, 0)), True, True), (((5, 0), (9, 4)), False, False), (((1, 2), (2, 1)), True, True)],
-)
-def test_lines_cross_and_meet_boxes_where_they_do(other, crosses, meets):
-    line = Line((0.0, 0.0), (4.0, 4.0))
-    assert line.crosses(Line(*other)) == Line(*other).crosses(line) == crosses
-    assert Line(*other).meets(Box(1, 3, 1, 3)) == meets
-    assert Line((0.0, 2.0), (9.0, 2.0)).meets(Box(1, 3, 1, 3)) and not Line((0.0, 0.0), (9.0, 0.5)).meets(
-        Box(1, 3, 1, 3)
-    )
-
-
-def spread_points(n: int) -> list[tuple[float, float]]:
-    return [(i / n, i * 0.397 % 1) for i in range(n)]
-
-
-def crowded_points(n: int) -> list[tuple[float, float]]:
-    return [(0.2 + 0.6 * (i * 0.121 % 1), 0.3 + 0.4 * (i * 0.534 % 1)) for i in range(n)]
-
-
-def test_boxes_overlap_only_where_both_directions_do():
-    box = Box(0, 10, 0, 10)
-    assert box.overlaps(Box(9, 12, 9, 12)) and box.overlaps(Box(2, 3, 2, 3))
-    assert not box.overlaps(Box(10, 12, 0, 10)) and not box.overlaps(Box(0, 10, 10, 12))
 
 
 @given(st.lists(st.floats(0, 500), max_size=9))
@@ -377,3 +296,16 @@ def test_a_tokens_bytes_are_said_before_and_after_a_window_is_full():
     assert numbers_in(said.replace("*", ""))[:3] == [7, 120, 40]
     for plain in (dict(full_layers=(0, 1, 2)), dict(sliding_window=100), dict(sliding_window=None)):
         assert numbers_in(figures.growth_text(replace(model, **plain)).replace("*", "")) == [120]
+
+
+@pytest.mark.parametrize("id", [id for id, model in PRESETS.items() if model.mixed_layers])
+def test_models_whose_layers_differ_have_every_figure_of_the_page(id):
+    model = PRESETS[id]
+    serving = Serving(model, CARDS["h100-sxm"].times(8), 1000)
+    for draw in (figures.filling, figures.speed, figures.roof, figures.first_token):
+        assert draw(serving).title
+    assert figures.machines(list(CARDS.values()), serving).title
+    (size,) = figures.totals([model], 1000).table["bytes at 1,000"]
+    assert size == kv_cache_bytes(model, 1000)
+    panel = figures.caches_panel([model, LLAMA], 1000, 1, "bf16")
+    assert numbers_in(panel["rects"][0][6].split(":")[-1])[0] == size

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from streamlit.elements.lib.streamlit_plotly_theme import GRAY_90
 
+from attnviz.cost import variants
 from attnviz.figures import theme
 from attnviz.figures.group_quality import STRONG_CELL
 
 PAGES = {"light": (255, 255, 255), "dark": (14, 17, 23)}  # Streamlit's own two backgrounds
 THEMES = ("light", "dark")
 TEXTS = {"light": "#262730", "dark": "#fafafa"}  # what Streamlit 1.67.0 puts in the place of theme.TEXT
-KINDS = ("mha", "gqa", "mqa", "mla")
+KINDS = tuple(variants.KINDS)
 MARKS = [theme.kv_colour(k, 8) for k in range(8)] + [theme.kind_style(k)["colour"] for k in KINDS] + [theme.NEUTRAL]
 MARKS += [theme.BROWN, theme.DARK_BROWN, theme.LIGHT_BROWN, theme.PETROL, theme.DARK_PETROL, theme.LIGHT_PETROL]
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009),

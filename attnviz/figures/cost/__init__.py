@@ -15,15 +15,10 @@ from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.layered import layers_text, memory_of_layers, only_costs, parts_of_layers
 from attnviz.figures.cost.machines import machines, roof, speed
 from attnviz.figures.cost.memory import filling
+from attnviz.figures.cost.models import published, published_table
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
 from attnviz.figures.cost.prompts import first_token
-from attnviz.figures.cost.published import (
-    alternatives,
-    growth_text,
-    published,
-    published_table,
-    totals,
-)
+from attnviz.figures.cost.published import alternatives, growth_text, totals
 
 __all__ = [
     "accelerators_finding",

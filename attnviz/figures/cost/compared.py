@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, kv_cache_bytes
 from attnviz.cost.units import bytes_text
+from attnviz.cost.variants import KINDS, kind_of
 from attnviz.figures.cost.captions import beyond_text, crowd_text, is_beyond, short_name
 from attnviz.figures.cost.formulas import cache_equation
 from attnviz.figures.markup import meanings
 from attnviz.figures.theme import kind_style
-from attnviz.mechanisms import MIXERS
 from attnviz.phrases import listed
 
 ROW = 26  # pixels
@@ -34,7 +34,7 @@ def caches_panel(rows: Sequence[ModelConfig], n_tokens: int, batch_size: int, pr
         "width": 1, "height": len(rows), "row": ROW,
         "line": f"{names[0]}: {equation.text()}", "legend": meanings(equation),
         "rects": [
-            [0, row + 0.15, share, 0.7, kind_style(m.mixer.kind)["colour"], 0.4 if is_beyond(m, n_tokens) else 1,
+            [0, row + 0.15, share, 0.7, kind_style(kind_of(m))["colour"], 0.4 if is_beyond(m, n_tokens) else 1,
              f"{m.name}, {attention_name(m)}: {n:,} B"]
             for row, (m, n, share) in enumerate(zip(rows, sizes, shares, strict=True))
         ],
@@ -48,8 +48,8 @@ def caches_panel(rows: Sequence[ModelConfig], n_tokens: int, batch_size: int, pr
 
 def kinds_of(models: Sequence[ModelConfig]) -> list[tuple[str, str]]:
     """Return (colour, name) of each type of attention among these models."""
-    kinds = {m.mixer.kind for m in models}
-    return [(kind_style(kind)["colour"], kind.upper()) for kind in MIXERS if kind in kinds]
+    kinds = {kind_of(m) for m in models}
+    return [(kind_style(kind)["colour"], name) for kind, name in KINDS.items() if kind in kinds]
 
 
 def _row_label(model: ModelConfig) -> str:

@@ -221,6 +221,8 @@ def parallel_note(serving: Serving) -> str:
         f" Memory, bandwidth and arithmetic of the {n} are added up: weights and caches are assumed to be divided "
         "evenly, and communication to take no time."
     )
+    if model.mixed_layers:
+        return f"{added} What tensor parallelism would copy is not counted for a model whose layers differ."
     degree, of_degree = math.gcd(n, model.n_heads), ""
     if degree < n:
         how = "another method, such as" if degree == 1 else "another method as well, such as"

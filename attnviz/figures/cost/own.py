@@ -11,6 +11,7 @@ from attnviz.cost.cached import cache_parts
 from attnviz.cost.units import BINARY, bytes_text, count_text
 from attnviz.equations import tex_lines
 from attnviz.figures.chart import Chart
+from attnviz.figures.cost.axes import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.cost.captions import (
     cached_tokens_text,
     crowd_text,
@@ -20,7 +21,6 @@ from attnviz.figures.cost.captions import (
     what_if_note,
 )
 from attnviz.figures.cost.formulas import attention_equation, by_part, cache_equation, sum_equation
-from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import bold, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour

@@ -19,7 +19,7 @@ from attnviz.cost import (
     decode_step,
     kv_cache_bytes,
     load_accelerators,
-    load_presets,
+    load_described,
 )
 from attnviz.cost.cached import cached_in_layer, cached_per_token
 from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
@@ -197,7 +197,7 @@ def on_a_machine(
 ) -> tuple[str, ModelConfig, Accelerator] | None:
     """Draw a published model, its id, and an accelerator that are `wanted` together; None if no pair is."""
     machines = load_accelerators()
-    models = {id: m for id, m in load_presets().items() if m.attention in ("mha", "gqa") and is_plain(m)}
+    models = {id: m for id, m in load_described().items() if m.attention in ("mha", "gqa") and is_plain(m)}
     pairs = {f"{id} on {machine}": (id, machine) for id in models for machine in machines}
     for name in ranked(rng, pairs):
         id, machine = pairs[name]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from attnviz.config import AttentionConfig, ModelConfig
-from attnviz.cost import load_presets
+from attnviz.cost import load_described
 from attnviz.equations import Equation, Value, function
 from attnviz.facts import facts_of
 from attnviz.mechanisms import letter
@@ -27,7 +27,7 @@ def published(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
 
 def published_with(rng: random.Random, wanted: Callable[[ModelConfig], bool]) -> tuple[str, ModelConfig]:
     """Draw a published model that the question can be asked about, and its id."""
-    candidates = {id: m for id, m in load_presets().items() if wanted(m)}
+    candidates = {id: m for id, m in load_described().items() if wanted(m)}
     id = draw(rng, candidates)
     return id, candidates[id]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.cost.accelerators import TYPED
+from attnviz.cost.variants import KINDS
 from attnviz.facts import published_facts
-from attnviz.mechanisms import MIXERS
 from attnviz.session.kinds import Choice, Number, Several, Text, setting
 from attnviz.session.page import Element, Page, charts
 
@@ -67,12 +67,13 @@ class CostSettings:
     compare: tuple[str, ...] = setting(
         ("llama-2-7b", "llama-3-8b", "gemma-3-27b", "deepseek-v3"), Several(PRESETS, most=6)
     )
+    by: str = setting("parameters", Choice(("parameters", "year")))  # what all models are drawn over
     preset: str = setting("llama-3-8b", Choice((*PRESETS, *OTHER_MODELS)))  # the model that the page answers for
     facts: str = setting("", Text(whole=True))  # configuration of another model, as JSON
     machine: str = setting("h100-sxm", Choice((*load_accelerators(), OWN_MEMORY)))
     own_memory: float = setting(24.0, Number(0.1, 100_000, whole=False))  # GiB of OWN_MEMORY
     own_bandwidth: float = setting(0.0, Number(0, 1_000_000, whole=False))  # GB/s of OWN_MEMORY; 0: not known
-    kinds: tuple[str, ...] = setting((), Several(tuple(MIXERS), most=len(MIXERS)))  # listed; empty: all
+    kinds: tuple[str, ...] = setting((), Several(tuple(KINDS), most=len(KINDS)))  # listed; empty: all
     size: str = setting("", Choice(("", *SIZES)))  # of the models listed; "": all
     n_machines: int = setting(1, Number(1, 4096))
     weights: str = setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights

@@ -35,6 +35,8 @@ from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.pages.cost_lists import cards, models
 from attnviz.ui.pages.cost_question import PARTS, question
 
+BY = {"parameters": "Parameters", "year": "Year"}
+
 
 def show() -> None:
     """Draw the page."""
@@ -110,12 +112,29 @@ def published(view: View, asked: Answer) -> None:
     bars = figures.caches_panel(chosen, s.context, s.batch, s.precision)
     to_scale([bars], "compared", figures.kinds_of(chosen))
     _pairs(s)
-    charts.show(compute_cost.published(s.compare), "published")
+    state.control(
+        st.segmented_control, "All models by", "by", options=list(BY), format_func=BY.__getitem__, required=True,
+    )  # fmt: skip
+    charts.show(compute_cost.published(s.compare, s.by), "published")
     if s.compare:
         charts.show(compute_cost.totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
-    charts.show(compute_cost.alternatives(asked.serving.model, s.context), "alternatives")
+    _alternatives(asked.serving.model, s)
     _sources(view)
+
+
+def _alternatives(model: ModelConfig, s: Settings) -> None:
+    """The model with other types of attention, or which layers it has where they differ."""
+    if not model.mixed_layers:
+        charts.show(compute_cost.alternatives(model, s.context), "alternatives")
+        return
+    st.info(
+        f"{escaped(figures.short_name(model))} has layers of several kinds: {figures.layers_text(model)}. No other "
+        "type of attention is compared, since there is no one type to replace.",
+        icon=":material/info:",
+    )
+    for sentence in figures.only_costs(model):
+        st.caption(sentence)
 
 
 def _pairs(s: Settings) -> None:

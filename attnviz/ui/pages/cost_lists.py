@@ -9,8 +9,8 @@ import streamlit as st
 from attnviz.compute import cost as compute_cost
 from attnviz.compute.view import View
 from attnviz.cost import Answer, load_presets
+from attnviz.cost.variants import KINDS
 from attnviz.figures import cost as figures
-from attnviz.mechanisms import MIXERS
 from attnviz.session.pages.cost import SIZES
 from attnviz.ui import state
 from attnviz.ui.pages.cost_question import PARTS
@@ -28,7 +28,7 @@ def models(view: View, asked: Answer) -> None:
             required=True,
         )  # fmt: skip
         state.control(
-            st.pills, "Attention", "kinds", options=list(MIXERS), format_func=str.upper,
+            st.pills, "Attention", "kinds", options=list(KINDS), format_func=KINDS.__getitem__,
             selection_mode="multi",
         )  # fmt: skip
     answers = compute_cost.listed_models(asked, view.settings)
