@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from attnviz.cost import load_accelerators, load_presets
+from attnviz.cost import load_accelerators, load_described
 from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills import KINDS, Kind, Question, kinds_of, make, question_set
 from attnviz.practice.drills.ranks import draw, rank, ranked
@@ -61,10 +61,10 @@ def test_an_added_model_changes_only_the_questions_that_it_wins(name):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnviz.practice.drills.heads.facts_of", str)  # it knows only the models of presets.json
         before = [make(name, seed) for seed in range(80 if name in ON_SPEED else 160)]
-        added = replace(load_presets()[LIKE.get(name, "llama-3-8b")], name="An added model")
-        models = load_presets() | {"added": added}
+        added = replace(load_described()[LIKE.get(name, "llama-3-8b")], name="An added model")
+        models = load_described() | {"added": added}
         for module in ("heads", "decoding"):
-            patch.setattr(f"attnviz.practice.drills.{module}.load_presets", lambda: models)
+            patch.setattr(f"attnviz.practice.drills.{module}.load_described", lambda: models)
         after = [make(question.kind, question.seed) for question in before]
     check(before, after, added.name)
 
