@@ -202,19 +202,15 @@ def test_no_model_of_ones_own_is_built_beyond_the_bound(settings):
         assert View(settings).problem is None
 
 
+@pytest.mark.parametrize("attention", ["gqa", "mla"])
 @pytest.mark.parametrize("text", ["a b " * 5000, "\ud800" * 10**6])  # within the characters that are read, and beyond
-def test_the_largest_trace_is_as_large_as_was_reckoned_before(text):
-    view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, attention="mla", d_model=192))
-    most = models.max_tokens(view.config)
+def test_beyond_the_largest_trace_a_layer_at_a_time_is_kept(text, attention):
+    view = View(
+        Settings(text=text, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=384, attention=attention)
+    )
+    most = models.MAX_TOKENS
     whole = most - most % 3 if "\ud800" in text else most  # U+FFFD, which is in its place, is three tokens
-    assert len(view.ids) == len(view.labels) == whole
-    assert view.trace.nbytes == trace_bytes(view.config, len(view.ids))
-    assert 0.95 * models.MAX_TRACE_BYTES < view.trace.nbytes <= models.MAX_TRACE_BYTES
-
-
-def test_beyond_it_a_layer_at_a_time_is_kept():
-    view = View(Settings(text="a b " * 5000, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=384))
-    assert len(view.ids) == models.MAX_TOKENS and isinstance(view.trace, LayerwiseTrace)
+    assert len(view.ids) == len(view.labels) == whole and isinstance(view.trace, LayerwiseTrace)
     assert view.trace.nbytes <= models.MAX_TRACE_BYTES < trace_bytes(view.config, len(view.ids))
 
 

@@ -77,7 +77,7 @@ class Compressed(Grouped):
         return found
 
     def _rate(self) -> Value:
-        return letter("m", self.rate or 0)
+        return letter("Sₘ", self.rate or 0)
 
     def cached(self) -> tuple[Vectors, ...]:
         parts = ("k", "v") if self.rate is None else ("k and v",)
@@ -107,7 +107,7 @@ class Compressed(Grouped):
         found = function("floor", S / self._rate())
         if self.top_k is None:
             return found
-        return function("min", found, letter("k", self.top_k, "entries that a query attends to at most"))
+        return function("min", found, letter("Sₖ", self.top_k, "entries that a query attends to at most"))
 
     def _index_flops(self) -> Expression:
         return 2 * letter("I", self.n_index_heads or 0) * (letter("Dᵢ", self.index_dim or 0) + 1)
@@ -130,6 +130,6 @@ class Compressed(Grouped):
             return ((self.pairs(S) + seen, per_key),)
         chosen = seen
         if entries.value > self.top_k:  # k entries more than with none for each token from m · k on
-            k = letter("k", self.top_k, "entries that a query attends to at most")
+            k = letter("Sₖ", self.top_k, "entries that a query attends to at most")
             chosen = m * k * (k - 1) / 2 + k * (S - m * k + 1)
         return (self.pairs(S) + chosen, per_key), (seen, self._index_flops())

@@ -49,7 +49,7 @@ class IndexedLatent(Latent):
         return f"top {self.top_k:,} keys"
 
     def keys(self, S: Value) -> Expression:
-        return function("min", S, letter("k", self.top_k))
+        return function("min", S, letter("Sₖ", self.top_k))
 
     def kept(self, S: Value) -> Expression:
         return S

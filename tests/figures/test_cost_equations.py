@@ -170,7 +170,7 @@ def test_what_fits_is_what_the_equation_says(serving):
 def test_weights_that_do_not_fit_say_by_how_much():
     drawing = figures.filling(Serving(PRESETS["deepseek-v3"], CARDS["t4"], 8192))
     missing = 2 * count_parameters(PRESETS["deepseek-v3"]).total - 15_360 * 2**20
-    assert f"{missing / 1e12:.2f} TB" in drawing.title
+    assert f"{missing / 2**40:.2f} TiB" in drawing.title
     assert value_of(last_side(drawing.formula), tex=True).low == missing
 
 

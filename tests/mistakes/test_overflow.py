@@ -48,8 +48,9 @@ def test_its_counts_are_those_of_numpys_float16(text, model):
     found = load_mistake(NAME).symptom(model_of(model), ids)
     first, growth, n_infinite, n, n_nan, n_rows, n_scaled, n_nan_scaled = numbers(found)
     it = trace(model_of(model), ids)
-    q, allowed, scale = it.q[0], it.allowed[0], it.scale
-    k = np.repeat(it.k[0], len(q) // len(it.k[0]), 0)
+    layer = it.layers[0]
+    q, allowed, scale = layer.q, layer.allowed, layer.scale
+    k = np.repeat(layer.k, len(q) // len(layer.k), 0)
     assert n == q.shape[0] * len(ids) ** 2 and n_rows == q.shape[0] * len(ids)
 
     # the first product to overflow: none is infinite a little below that factor, and one is a little above

@@ -66,9 +66,9 @@ def test_a_link_with_nonsense_in_it_opens_and_says_what_it_made_of_it(page):
 
 def test_edits_go_to_the_address_and_a_link_reopens_them():
     app = opened(COST)
-    app.segmented_control(key="control-precision").set_value("fp8").run()
+    app.selectbox(key="control-precision").set_value("fp8").run()
     assert dict(app.query_params) == {"precision": "fp8"}
-    assert opened(COST, precision="fp8").segmented_control(key="control-precision").value == "fp8"
+    assert opened(COST, precision="fp8").selectbox(key="control-precision").value == "fp8"
 
 
 def test_untrained_weights_have_no_loss_by_position():
