@@ -183,9 +183,8 @@ def test_the_longest_text_of_any_settings_is_known_to_fit_before_it_is_traced(se
     config = models.config_of(settings)
     longest = models.max_tokens(config)
     assert 1 <= longest <= models.MAX_TOKENS
-    size = trace_bytes if config.attention == "mla" else layer_bytes
-    assert size(config, longest) <= models.MAX_TRACE_BYTES
-    assert longest == models.MAX_TOKENS or size(config, longest + 1) > models.MAX_TRACE_BYTES
+    assert layer_bytes(config, longest) <= models.MAX_TRACE_BYTES
+    assert longest == models.MAX_TOKENS or layer_bytes(config, longest + 1) > models.MAX_TRACE_BYTES
 
 
 @given(any_settings())
