@@ -18,10 +18,11 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitAPIException
 
 from attnviz.compute import choices
-from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT
+from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT, Interrupted
 from attnviz.compute.view import View, drawable
 from attnviz.server.history import is_by_history
 from attnviz.server.own_request import is_requested
+from attnviz.server.preempt import run_after
 from attnviz.session import openable
 from attnviz.session.kinds import Number
 from attnviz.session.page import Element, Page
@@ -35,6 +36,7 @@ _NO_TEXT = "no text chosen"  # True while each page shows its own text or the de
 _HANDED_OVER = "handed over"  # True if a callback chose the settings of the page that opens next
 _LINKED = "settings in the URL"  # the object, so that each part of a run need not write its link to compare them
 _DRAWN, _PAGE = "parts drawn", "page"
+_INTERRUPTED = "parts interrupted"  # those that a request has interrupted, and that no run has drawn since
 _BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
 _TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
 CONTROLS, NARROW, OPEN_MODEL = "controls", "narrow", "open-model"  # parts that set text, model, mask and position
@@ -76,6 +78,7 @@ def open_page(page: Page) -> None:
     """
     to_another = st.session_state.get(_PAGE, page.path) != page.path and not is_by_history()
     st.session_state[_PAGE], st.session_state[_DRAWN], st.session_state[_LINKED] = page.path, [], None
+    st.session_state[_INTERRUPTED] = []
     link = st.query_params.to_dict()
     to_another = to_another and _step_of(link) in (("", "1"), _step_of(current().to_link()))
     first = _SETTINGS not in st.session_state
@@ -227,6 +230,7 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
     """Decorate `body(view)` as a fragment that draws from the current settings and reruns independently.
 
     Parts are not nested. needs: predicate that must hold for the part to be drawn; the notices say what is missing.
+    A part that a request has interrupted is drawn again after the run of that request, unless that run draws it.
     """
 
     def decorate(body: Callable[[View], None]) -> Callable[[], None]:
@@ -236,6 +240,9 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
             drawn = st.session_state.setdefault(_DRAWN, [])
             if key not in drawn:
                 drawn.append(key)
+            interrupted = st.session_state.setdefault(_INTERRUPTED, [])
+            if key in interrupted:
+                interrupted.remove(key)
             _CURRENT_PART.set(key)
             place = st.empty()
             token = ON_WAIT.set(lambda before: _show_queue_position(place, before))
@@ -245,8 +252,12 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
                     if needs(view):
                         body(view)
                 write_link()
+            except Interrupted:
+                interrupted.append(key)
             finally:
                 ON_WAIT.reset(token)
+            if interrupted:
+                run_after(interrupted)
 
         _PARTS[body.__module__, key] = run
         return run

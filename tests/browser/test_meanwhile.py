@@ -21,7 +21,7 @@ from tests.browser.heads import VIEW, choose, shows
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import the_text, to_page
-from tests.soak.session import Session, connected, widget_id
+from tests.soak.session import Session, another_value, connected, widget_id
 from tests.waiting import result_of
 
 # ---- navigating or selecting while a page is still running
@@ -270,6 +270,41 @@ def test_the_old_value_of_a_widget_elsewhere_does_not_undo_a_change(server: Serv
 
     query = parse_qs(result_of(walked()))
     assert (query["text"], query["tab"]) == ([EXAMPLES["a list"]], ["stages"])
+
+
+@pytest.mark.parametrize("used", ["sampling-more", "control-layer"])
+def test_a_part_interrupted_by_a_request_for_another_one_is_drawn_after_it(server: Server, used: str) -> None:
+    """Without a callback the request draws only its own part; with one, the parts that the callback asks for."""
+
+    async def walked() -> list[str]:
+        session = await connected(server.url, f"tab=bounded&text={used}+{'A+dog+met+another.+' * 40}")
+        opening = BackMsg()
+        opening.rerun_script.page_name, opening.rerun_script.query_string = "decode", session.query
+        await session.socket.send(opening.SerializeToString())
+        interrupted, charts = False, []
+        with suppress(TimeoutError):
+            while len(charts) < 3:
+                answer = ForwardMsg.FromString(await asyncio.wait_for(session.socket.recv(), 15))
+                session._take(answer, set())
+                kind = answer.delta.new_element.WhichOneof("type") if answer.HasField("delta") else None
+                if kind == "progress" and not interrupted:  # the tab is being computed
+                    interrupted = True
+                    await session.socket.send(used_once(session, used).SerializeToString())
+                charts += [kind] * (kind == "plotly_chart")
+        await session.socket.close()
+        assert interrupted
+        return charts
+
+    assert len(result_of(walked())) == 3
+
+
+def used_once(session: Session, key: str) -> BackMsg:
+    """Return the message that a browser sends when the widget with this key is set to another value."""
+    shown, message = next(s for s in session.shown.values() if widget_id(s.element).endswith(f"-{key}")), BackMsg()
+    client = message.rerun_script
+    client.query_string, client.page_script_hash, client.fragment_id = session.query, session.page_hash, shown.fragment
+    client.widget_states.widgets.append(another_value(shown.element, random.Random(0)))
+    return message
 
 
 STALE = {"pair": "1: 99.9° per token", "query": "7 ·nobody", "model": "A model that is not there"}

@@ -57,7 +57,7 @@ function update(view, bytes) {
   d.from = d.steps.map((_, i) => { const at = from; from += d.H * (d.T + i); return at; });
   const more = d.answer > view.since; // an answer to `more`: the player keeps its position
   if (!more || d.answer >= view.asked) view.asked = 0; // otherwise a later request is still open
-  if (!more) stop(view);
+  if (!more) { stop(view); clearTimeout(view.later); } // the server has set the position
   view.n = Math.min(more ? view.n : d.at, d.steps.length);
   view.frame = old?.prompt.join() === d.prompt.join() ? view.frame : FRAME;
   const outside = d.windows.some(Boolean) ? " Grey: outside the newest query's window." : "";

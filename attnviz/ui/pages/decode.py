@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +11,6 @@ from zlib import crc32
 import streamlit as st
 
 from attnviz.compute import decode as compute
-from attnviz.compute import queue
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
 from attnviz.config import SHIPPED
@@ -52,6 +50,7 @@ VARY = f"Try temperature {VARIED['temperature']:g}, penalty {VARIED['penalty']:g
 
 def show() -> None:
     """Draw the page."""
+    st.session_state.pop(OPEN_TAB, None)  # what the tab was drawn for before: it is drawn here
     top()
     sampling()
     player()
@@ -304,11 +303,6 @@ def _bounded(view: View) -> None:
     if view.config.windows:
         st.info("This model runs with a sliding window. Set the window to 0 to see the effect of a bounded cache.")
         return
-    with suppress(queue.Interrupted):  # by a change, whose run draws the tab
-        _limited(view)
-
-
-def _limited(view: View) -> None:
     with progress("Reading the text with four caches, token by token"):
         caches = compute.bounded(view)
     with progress("Reading it with keys and values in three precisions"):
