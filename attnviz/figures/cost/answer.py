@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from attnviz.cost import PRECISIONS, Answer, attention_name, count_parameters
 from attnviz.cost.units import bytes_text, context_text, count_text
-from attnviz.equations import Equation, tex_lines
+from attnviz.equations import Equation
 from attnviz.figures.cost.captions import beyond_context, crowd_text, is_beyond, short_name
-from attnviz.figures.cost.formulas import cache_equation, fit_equation
+from attnviz.figures.cost.formulas import breaking_lines, cache_equation, fit_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import escaped
 from attnviz.figures.markup import meanings
@@ -124,7 +124,7 @@ def calculation(answer: Answer) -> tuple[str, str]:
         Equation(plan.needed(answer.n_sequences), unit="B", also=bytes_text(answer.needed)),
         fit_equation(plan),
     )
-    return tex_lines(*equations), meanings(*equations)
+    return breaking_lines(*equations), meanings(*equations)
 
 
 def _pieces(answer: Answer) -> list[tuple[str, int, str, float]]:

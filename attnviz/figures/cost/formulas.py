@@ -7,7 +7,7 @@ from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, Prefill, cache, de
 from attnviz.cost.prefill import prefill_attention, prefill_weights
 from attnviz.cost.units import bytes_text
 from attnviz.cost.weights import attention_parameters
-from attnviz.equations import Equation, Labelled, Steps, Value, function, tex_text, total
+from attnviz.equations import Equation, Labelled, Steps, Value, function, tex_lines, tex_text, total
 from attnviz.mechanisms import LETTERS, letter
 
 
@@ -88,3 +88,8 @@ def intensity_equations(model: ModelConfig, step: DecodeStep, n_tokens: int) -> 
         decode_cost(model, n_tokens, step.batch_size), "f", unit="FLOPs", scientific=True, meaning="FLOPs per step"
     )
     return flops, Equation(step.intensity_cost(), unit="FLOPs per byte")
+
+
+def breaking_lines(*equations: Equation) -> str:
+    """Return equations as LaTeX whose brackets do not grow, so that long sums in them can break over lines."""
+    return tex_lines(*equations).replace(r"\left(", "(").replace(r"\right)", ")")

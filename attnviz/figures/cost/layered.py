@@ -7,9 +7,9 @@ from attnviz.cost import PRECISIONS, count_parameters, kv_cache_bytes
 from attnviz.cost.cached import CachedByKind, cached_by_kind, state_bytes
 from attnviz.cost.units import bytes_text, count_text
 from attnviz.cost.weights import parameters
-from attnviz.equations import Equation, tex_lines
+from attnviz.equations import Equation
 from attnviz.figures.cost.captions import crowd_text, precision_note
-from attnviz.figures.cost.formulas import cache_equation
+from attnviz.figures.cost.formulas import breaking_lines, cache_equation
 from attnviz.figures.cost.own import bar_rows, bar_totals
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import meanings
@@ -58,13 +58,8 @@ def parts_of_layers(model: ModelConfig) -> Drawing:
         figure, title=title, note="All layers together; tied embeddings are counted once.",
         alt=f"{title}. " + "; ".join(f"{part} {n:,}" for part, n in counted.parts.items()) + ".",
         table={"part": list(counted.parts), "parameters": sizes},
-        formula=_breaking(tex_lines(equation)), legend=meanings(equation),
+        formula=breaking_lines(equation), legend=meanings(equation),
     )  # fmt: skip
-
-
-def _breaking(formula: str) -> str:
-    """Return LaTeX whose brackets do not grow with their content, so that long sums in them can break over lines."""
-    return formula.replace(r"\left(", "(").replace(r"\right)", ")")
 
 
 def memory_of_layers(model: ModelConfig, n_tokens: int, batch_size: int, precision: str) -> Drawing:
@@ -89,7 +84,7 @@ def memory_of_layers(model: ModelConfig, n_tokens: int, batch_size: int, precisi
             "bytes of state": [kind.state for kind in kinds],
             "layers that read this cache": [kind.n_readers for kind in kinds],
         },
-        formula=tex_lines(equation), legend=meanings(equation),
+        formula=breaking_lines(equation), legend=meanings(equation),
     )  # fmt: skip
 
 
