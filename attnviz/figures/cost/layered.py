@@ -57,7 +57,10 @@ def parts_of_layers(model: ModelConfig) -> Drawing:
     return Drawing(
         figure, title=title, note="All layers together; tied embeddings are counted once.",
         alt=f"{title}. " + "; ".join(f"{part} {n:,}" for part, n in counted.parts.items()) + ".",
-        table={"part": list(counted.parts), "parameters": sizes},
+        table={
+            "part": list(counted.parts), "parameters": sizes,
+            "share of all": [round(n / counted.total, 4) for n in sizes],
+        },
         formula=breaking_lines(equation), legend=meanings(equation),
     )  # fmt: skip
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from attnviz.config import ModelConfig
-from attnviz.cost import attention_name, count_parameters
-from attnviz.cost.cached import cached_per_token, state_bytes
+from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
+from attnviz.cost.cached import state_bytes
 from attnviz.cost.units import bytes_text, count_text
 from attnviz.cost.variants import KINDS, kind_of
 from attnviz.equations import tex_lines, tex_text
@@ -26,12 +26,18 @@ TALL, LEGEND = 580, 40  # pixels
 SMALL, LARGE = 8, 13  # marker sizes
 LINE, BESIDE = 17, 12  # pixels: between the middles of two names, and between a marker and its name
 LANE = 0.15  # years between the lanes of two kinds
+FIRST = 128  # tokens whose mean is drawn: no window is shorter, and they are whole compressed entries
 FEW = 3  # models of a year whose median is not named in the title
+
+
+def bytes_per_token(model: ModelConfig) -> int:
+    """Return the bf16 bytes that a token adds to the cache, the mean of the first ones where entries are compressed."""
+    return (kv_cache_bytes(model, FIRST) - state_bytes(model)) // FIRST
 
 
 def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: str) -> Drawing:
     """Draw each model's bf16 cache per token over its parameters or its year; the chosen ones stand out with names."""
-    cost = {m.id: int(cached_per_token(m, 16).value) for m in models}
+    cost = {m.id: bytes_per_token(m) for m in models}
     drawn = [m for m in models if cost[m.id]]
     size = {m.id: count_parameters(m).total for m in models}
     figure = base_figure(TALL, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
@@ -49,20 +55,21 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
     title = _years_title(drawn, cost) if by == "year" else _size_title(drawn, largest, size, cost)
     most, least = (pick(drawn, key=lambda m: cost[m.id]) for pick in (max, min))
     without = [short_name(m) for m in models if not cost[m.id]]
-    equation = cache_equation(largest, 1)
+    equation = cache_equation(largest, FIRST)
     return Drawing(
         figure,
         title=title,
         note=f"{len(models)} published models: bytes cached per token in bf16 against "
         f"{'the year' if by == 'year' else 'the number of parameters'}. The marker's shape is the type of attention. "
-        "The chosen models are named; point at the others, or read the list below.",
-        more="Counted by formula; 1 kB is 1,000 bytes. With sliding windows, a long text takes less than this number "
-        "times its tokens. Linear and recurrent layers keep a state per sequence, which is not part of these bytes."
+        "The models compared and the one asked about are named; point at the others, or read the list below.",
+        more=f"Counted by formula, over the first {FIRST} tokens; 1 kB is 1,000 bytes. With sliding windows, a long "
+        "text takes less than this number times its tokens. Linear and recurrent layers keep a state per sequence, "
+        "which is not part of these bytes."
         + (f" Not drawn, since nothing is cached per token: {listed(without)}." if without else ""),
         alt=f"{title}. Most: {short_name(most)} with {cost[most.id]:,} bytes; least: {short_name(least)} with "
         f"{cost[least.id]:,} bytes.{_chosen_text(chosen, cost)}",
         table=published_table(models),
-        formula=rf"{tex_text(f'{short_name(largest)}, one token: ')}{tex_lines(equation)}",
+        formula=rf"{tex_text(f'{short_name(largest)}, {FIRST} tokens: ')}{tex_lines(equation)}",
         legend=meanings(equation),
     )
 
@@ -112,7 +119,7 @@ def _points(
             [m.name, m.year, attention_name(m), f"{size[m.id]:,}", f"{cost[m.id]:,}", assumption(m)] for m in models
         ],
         "hovertemplate": "<b>%{customdata[0]}</b>, %{customdata[1]}, %{customdata[2]}<br>%{customdata[3]} parameters"
-        "<br>%{customdata[4]} bytes for one token<br>%{customdata[5]}<extra></extra>",
+        "<br>%{customdata[4]} bytes per token<br>%{customdata[5]}<extra></extra>",
     }
 
 
@@ -120,18 +127,17 @@ def _name(
     figure: Chart, chosen: Sequence[ModelConfig], at: Mapping[str, float], cost: Mapping[str, int], y: list[float],
     *, logarithmic: bool,
 ) -> None:  # fmt: skip
-    """Name the chosen models beside their points, on the side with more room, one below the other."""
+    """Name the chosen models beside their points, on the side with more room; no two names at the same height."""
     low, high = figure.layout["xaxis"]["range"]
     place = {m.id: math.log10(at[m.id]) if logarithmic else at[m.id] for m in chosen}
     plot = TALL - LEGEND - 60
-    for side, anchor in ((1, "left"), (-1, "right")):
-        here = [m for m in chosen if (place[m.id] > (low + high) / 2) == (side < 0)]
-        heights = [share(cost[m.id], y) * plot for m in here]
-        for model, height, moved in zip(here, heights, spread(heights, LINE), strict=True):
-            figure.add_annotation(
-                x=place[model.id], y=math.log10(cost[model.id]), text=bold(short_name(model), True), font={"size": 12},
-                xanchor=anchor, yanchor="middle", borderpad=0, **_beside(side, moved - height),
-            )  # fmt: skip
+    heights = [share(cost[m.id], y) * plot for m in chosen]
+    for model, height, moved in zip(chosen, heights, spread(heights, LINE), strict=True):
+        side = -1 if place[model.id] > (low + high) / 2 else 1
+        figure.add_annotation(
+            x=place[model.id], y=math.log10(cost[model.id]), text=bold(short_name(model), True), font={"size": 12},
+            xanchor="left" if side > 0 else "right", yanchor="middle", borderpad=0, **_beside(side, moved - height),
+        )  # fmt: skip
 
 
 def _beside(side: int, up: float) -> dict:
@@ -191,6 +197,6 @@ def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
         "head_dim": of_each_layer("head_dim"),
         "window": of_each_layer("sliding_window"),
         "made for (tokens)": [written(m.max_context) for m in models],
-        "cache bytes per token (bf16)": [int(cached_per_token(m, 16).value) for m in models],
+        "cache bytes per token (bf16)": [bytes_per_token(m) for m in models],
         "state bytes per sequence": [state_bytes(m) for m in models],
     }

@@ -115,7 +115,9 @@ def published(view: View, asked: Answer) -> None:
     state.control(
         st.segmented_control, "All models by", "by", options=list(BY), format_func=BY.__getitem__, required=True,
     )  # fmt: skip
-    charts.show(compute_cost.published(s.compare, s.by), "published")
+    asked_id = compute_cost.asked_id(s)
+    named = dict.fromkeys((*s.compare, *([asked_id] if asked_id in presets else [])))
+    charts.show(compute_cost.published(tuple(named), s.by), "published")
     if s.compare:
         charts.show(compute_cost.totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
