@@ -55,7 +55,8 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
     title = _years_title(drawn, cost) if by == "year" else _size_title(drawn, largest, size, cost)
     most, least = (pick(drawn, key=lambda m: cost[m.id]) for pick in (max, min))
     without = [short_name(m) for m in models if not cost[m.id]]
-    equation = cache_equation(largest, FIRST)
+    example = max((m for m in drawn if not m.mixed_layers), key=lambda m: size[m.id], default=largest)
+    equation = cache_equation(example, FIRST)
     return Drawing(
         figure,
         title=title,
@@ -69,7 +70,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
         alt=f"{title}. Most: {short_name(most)} with {cost[most.id]:,} bytes; least: {short_name(least)} with "
         f"{cost[least.id]:,} bytes.{_chosen_text(chosen, cost)}",
         table=published_table(models),
-        formula=rf"{tex_text(f'{short_name(largest)}, {FIRST} tokens: ')}{tex_lines(equation)}",
+        formula=rf"{tex_text(f'{short_name(example)}, {FIRST} tokens: ')}{tex_lines(equation)}",
         legend=meanings(equation),
     )
 
