@@ -152,7 +152,7 @@ def test_each_mla_is_named_by_its_widths():
     cache = figures.cache(comparison(SMALL), SMALL, None, 70)
     widths = "kv_lora_rank # and qk_rope_head_dim #"
     assert numbers_where(widths, cache.more) == [latent.kv_lora_rank, latent.qk_rope_head_dim]
-    assert "what-if" in cache.note
+    assert "what-if" in cache.note and "not a trained checkpoint" in cache.note
     trained = models.config_of(Settings(model="mla"))
     own = figures.cache(comparison(trained), trained, None, 70)
     assert numbers_where(widths, own.more) == [64, 16] and "what-if" not in own.note
