@@ -342,6 +342,32 @@ def test_a_head_and_the_grid_are_saved_as_chosen_copied_and_fill_the_screen(visi
     a_head_is_saved_as_one_chooses(page)
 
 
+LAST_CELL = """({ view: { d, plot, map } }) => {
+  const { left, top, width } = map.getBoundingClientRect(), zoom = width / map.clientWidth;
+  const at = [left + zoom * (plot.left + plot.width - 3), top + zoom * (plot.top + plot.height - 3)];
+  return { at, high: zoom * plot.height, last: [d.shape[2] - 1, d.shape[3] - 1], selected: [d.query, d.key] };
+}"""
+
+
+def test_what_is_pointed_at_is_still_read_when_the_screen_gets_its_size_late(visit: Callable) -> None:
+    page = visit(HEAD)
+    page.set_default_timeout(20_000)
+    head = shown(page, "head-view")
+    opened(page, head)
+    page.wait_for_timeout(300)  # until it is painted in that size
+    before = head.locator(".hv").evaluate(LAST_CELL)
+    page.mouse.move(*before["at"])
+    query, key = before["last"]
+    assert [query, key] != before["selected"]
+    pointed = re.compile(rf"Query {query} .* → key {key} .*")
+    expect(head.locator(".read")).to_have_text(pointed, timeout=20_000)
+    page.evaluate("Object.defineProperty(window, 'innerHeight', { value: 1080 }); dispatchEvent(new Event('resize'))")
+    expect(head.locator(".hv")).to_have_css("zoom", "1.5", timeout=20_000)
+    page.wait_for_timeout(300)
+    assert head.locator(".hv").evaluate(LAST_CELL)["high"] > 1.1 * before["high"]
+    expect(head.locator(".read")).to_have_text(pointed, timeout=20_000)
+
+
 def test_every_picture_is_saved_with_title_legend_and_link_and_fills_the_screen(turns: Callable) -> None:
     addresses = dict.fromkeys(address for address, *_ in PICTURES.values())
     del addresses[HEAD]

@@ -35,7 +35,7 @@ function update(view, d) {
 function paint(view) {
   if (!view.root.clientWidth) return;
   paintPath(view);
-  showReadout(view, null);
+  showReadout(view, view.at); // its mark is elsewhere in another size
 }
 
 function paintPath(view) {
@@ -89,6 +89,7 @@ function keyAt(view, e) {
 
 function showReadout(view, at) {
   const { d, path, way, readout } = view, k = at ?? d.key, mark = path.lastElementChild;
+  view.at = at;
   const weight = d.allowed[k] ? ["weight ", el("b", "", printed(d.weights[k]))] : ["masked, so it has no weight"];
   readout.replaceChildren("Key ", name(d, k), `: score ${printed(d.scores[k])}, `, ...weight);
   mark.hidden = at === null;

@@ -78,7 +78,7 @@ function paint(view) {
   if (!view.root.clientWidth) return;
   paintMap(view);
   paintBar(view);
-  showReadout(view, null);
+  showReadout(view, view.cell); // its mark is elsewhere in another size
 }
 
 function paintMap(view) {

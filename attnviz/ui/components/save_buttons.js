@@ -17,7 +17,7 @@ export function saveButtons(root, about) {
 // Zooms until the component fills the screen. A grid's height grows with its width, so it is narrowed until it fits; if it
 // never fits, it scrolls.
 function fullScreen(root, add) {
-  let before = boxOf(root);
+  let before = boxOf(root), open; // open: ends with full screen
   const isOpen = () => root.matches(":fullscreen"), button = add("Full screen", () => {
     if (isOpen()) return void document.exitFullscreen();
     before = boxOf(root);
@@ -30,6 +30,7 @@ function fullScreen(root, add) {
   const fits = () => root.scrollHeight <= root.clientHeight + 1 && root.scrollWidth <= root.clientWidth + 1;
   const fit = () => {
     if (root.fill) return fill();
+    root.style.paddingInline = "";
     const high = innerHeight / before.height, least = Math.max(1, Math.min(innerWidth / before.width, high));
     let zoom = Math.min(Math.max(high, least), LARGEST_ON_SCREEN);
     for (zoomTo(zoom); zoom > least && !fits(); zoomTo(zoom)) zoom = Math.max(zoom * 0.9, least);
@@ -49,8 +50,11 @@ function fullScreen(root, add) {
   root.addEventListener("fullscreenchange", (e) => {
     if (e.target !== root) return;
     button.textContent = button.ariaLabel = isOpen() ? "Leave full screen" : "Full screen";
-    if (isOpen()) fit();
-    else zoomTo(root.style.paddingInline = "");
+    open?.abort();
+    if (!isOpen()) return void zoomTo(root.style.paddingInline = "");
+    open = new AbortController();
+    window.addEventListener("resize", fit, { signal: open.signal }); // a window may get the screen's size after the event
+    fit();
   });
 }
 
