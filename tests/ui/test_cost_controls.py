@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import cost as compute_cost
 from attnviz.cost import count_parameters, load_presets
+from attnviz.cost.variants import kind_of
 from attnviz.session.pages import PAGES
 from tests.pages import COST, opened, shown
 from tests.reading import numbers_where
@@ -77,12 +78,12 @@ def test_a_memory_is_typed_in_where_the_accelerator_is_not_listed():
 
 
 @pytest.mark.parametrize("size", ["", "4", "more"])
-@pytest.mark.parametrize("kinds", ["", "mla", "mha,mqa"])
+@pytest.mark.parametrize("kinds", ["", "mla", "mha,mqa", "state"])
 def test_the_list_of_models_has_those_of_the_chosen_sizes_and_kinds(size, kinds):
     billions = {"": (0, 1e6), "4": (0, 4), "more": (80, 1e6)}[size]
     n = sum(
         billions[0] <= count_parameters(model).total / 1e9 < billions[1]
-        and (not kinds or model.attention in kinds.split(","))
+        and (not kinds or kind_of(model) in kinds.split(","))
         for model in load_presets().values()
     )
     app = opened(COST, tab="models", machine="rtx-4090", context="8192", kinds=kinds, size=size)
