@@ -55,7 +55,7 @@ def _model(view: View) -> None:
         **{id: model.name for id, model in load_presets().items()},
     }
     state.control(
-        st.selectbox, "Model", "preset", shown=compute_cost.asked_id(view.settings), options=list(names),
+        st.selectbox, "Model to serve", "preset", shown=compute_cost.asked_id(view.settings), options=list(names),
         format_func=names.__getitem__, width=280, reruns=PARTS, then=_open_its_tab,
     )  # fmt: skip
 
