@@ -152,7 +152,8 @@ def a_hub_id_is_downloaded_and_shown(page: Page, hub: FakeHub) -> None:
     ask_for(page, NAME)
     expect(the_model(page)).to_have_value("hub-model")
     settle(page)
-    assert {name for _, name, _ in hub.asked} == {"config.json", "tokenizer.json", "model.safetensors"}
+    files = {"config.json", "generation_config.json", "tokenizer.json", "model.safetensors"}
+    assert {name for _, name, _ in hub.asked} == files
     expect(page).to_have_url(re.compile("somebody%2Fhub-model"))
 
 
