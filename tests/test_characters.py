@@ -107,7 +107,7 @@ def test_running_text_reads_as_text_and_hides_nothing(text, shown):
 def test_bytes_of_one_token_stand_together():
     """In a list of candidates, "<0xE5><0xA4> 夕…" was cut to "<0xE5><0x…", and so was "<0xE5><0xBA> 序…"."""
     assert printable(" \udce5\udca4") == "·<0xE5A4>" and printable("a\udcf0\udc9f\udc98b\udce5") == "a<0xF09F98>b<0xE5>"
-    assert printable("<0xE5><0xA4>") == "<0xE5><0xA4>"  # somebody may write it
+    assert printable("<0xE5><0xA4>") == "<0xE5><0xA4>"  # a text may contain it
 
 
 def test_a_mark_that_has_a_letter_stays_on_it():

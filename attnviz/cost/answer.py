@@ -1,6 +1,6 @@
 """What a model needs for so many sequences of so many tokens, whether an accelerator holds it, and lists of both.
 
-Bytes; 1 GiB = 2^30 bytes.
+All sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from functools import cached_property
 
 from attnviz.config import ModelConfig
 from attnviz.cost.accelerators import Accelerator
-from attnviz.cost.cached import PRECISIONS, cache_parts, state_bytes
+from attnviz.cost.cached import state_bytes
 from attnviz.cost.memory import MemoryPlan
 from attnviz.cost.serving import Serving
-
-GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,6 @@ class Answer:
     def plan(self) -> MemoryPlan:
         """The memory without regard to the number of sequences."""
         return self.serving.plan()
-
-    @cached_property
-    def parts(self) -> dict[str, int]:
-        """Bytes needed: the weights, then what all sequences cache by part, each rounded up."""
-        s = self.serving
-        bits, block = PRECISIONS[s.precision]
-        cached = cache_parts(s.model, s.n_tokens, self.n_sequences, bits, block_size=block)
-        return {"weights": self.plan.weights} | {name: math.ceil(n) for name, n in cached.items()}
 
     @property
     def cached(self) -> int:

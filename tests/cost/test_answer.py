@@ -7,6 +7,7 @@ import torch
 
 from attnviz.config import ModelConfig
 from attnviz.cost import (
+    PRECISIONS,
     Answer,
     Serving,
     load_accelerators,
@@ -15,6 +16,7 @@ from attnviz.cost import (
     of_memory,
     of_models,
 )
+from attnviz.cost.cached import cache_parts
 from attnviz.modules import Transformer
 
 GIB = 2**30
@@ -28,7 +30,7 @@ def asked(model="llama-3-8b", card="h100-sxm", n_tokens=32_768, n_sequences=10, 
 def test_ten_users_of_llama_3_8b_at_32_k_are_solved_by_hand():
     """8,030,261,248 weights of 2 bytes; 2 · 8 · 128 numbers of 2 bytes in 32 layers for 32,768 tokens: 4 GiB each."""
     answer = asked()
-    assert answer.parts["weights"] == 2 * 8_030_261_248
+    assert answer.plan.weights == 2 * 8_030_261_248
     assert answer.cached == 10 * 4 * GIB == 10 * 32 * 2 * 8 * 128 * 2 * 32_768
     memory = 81_559 * 2**20
     assert answer.needed == 16_060_522_496 + 40 * GIB
@@ -44,16 +46,17 @@ def test_it_fits_up_to_the_number_that_fits(n_sequences):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp8", "int4"])
 @pytest.mark.parametrize("model", ["llama-3-8b", "gemma-3-27b", "deepseek-v3"])
-def test_the_parts_add_up_to_what_is_needed(model, precision):
-    """Each part is rounded up to whole bytes: at most one byte more a part."""
+def test_what_is_needed_is_the_weights_and_every_sequences_cache(model, precision):
     answer = asked(model, precision=precision, n_sequences=7, n_tokens=1_999)
-    assert 0 <= sum(answer.parts.values()) - answer.needed <= len(answer.parts) + 7
+    bits, block = PRECISIONS[precision]
+    cached = cache_parts(PRESETS[model], 1_999, 1, bits, block_size=block)
+    assert answer.needed == answer.plan.weights + 7 * math.ceil(sum(cached.values()))
 
 
 def test_the_need_of_a_small_model_is_the_bytes_of_its_tensors():
     config = ModelConfig(2, 28, 7, 1, 6, 11, vocab_size=13)
     model, answer = Transformer.random(config, 0), Answer(Serving(config, of_memory(1), 5, "fp32", "fp32"), 3)
-    assert answer.parts["weights"] == sum(p.nbytes for p in model.parameters())
+    assert answer.plan.weights == sum(p.nbytes for p in model.parameters())
     cache = model.new_cache()
     model(torch.zeros(3, 5, dtype=torch.int64), cache=cache)
     assert answer.cached == sum(t[..., :5, :].nbytes for layer in cache for t in layer.buffers)
@@ -72,7 +75,7 @@ def test_models_are_sorted_by_what_fits_the_largest_first_then_by_the_smallest_l
     fits = [answer.fits for answer in answers]
     n = sum(fits)
     assert 0 < n < len(fits) and fits == [True] * n + [False] * (len(fits) - n)
-    weights = [answer.parts["weights"] for answer in answers[:n]]
+    weights = [answer.plan.weights for answer in answers[:n]]
     assert weights == sorted(weights, reverse=True)
     assert [a.spare for a in answers[n:]] == sorted((a.spare for a in answers[n:]), reverse=True)
 

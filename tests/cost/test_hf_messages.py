@@ -1,4 +1,4 @@
-"""What is said of a config.json: fields used and assumed, what is not counted, and what cannot be read."""
+"""Sentences on a config.json: fields used and assumed, what is not counted, and what cannot be read."""
 
 from __future__ import annotations
 

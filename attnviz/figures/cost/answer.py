@@ -70,7 +70,7 @@ def _what_would(answer: Answer) -> str:
     if answer.most:
         return f"{count(answer.most, 'such sequence')} would fit; {more}"
     if plan.n_tokens:
-        return f"Not one sequence of this length fits; one of {context_text(plan.n_tokens)} would. {more.capitalize()}"
+        return f"Not one sequence of this length fits; one of {context_text(plan.n_tokens)} would. {more}"
     return f"Not even one token fits beside the weights; {more}"
 
 
