@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def count(n: int, what: str) -> str:
@@ -30,6 +30,12 @@ def listed(things: Iterable[object]) -> str:
     """Join items as in a sentence: "1", "1 and 2", "1, 2 and 3"."""
     *first, last = map(str, things)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def in_a_row(numbers: Sequence[int]) -> str:
+    """List whole numbers in rising order: "1, 2 and 3", or "1 to 7" for more than three in a row."""
+    whole = len(numbers) > 3 and numbers[-1] - numbers[0] == len(numbers) - 1
+    return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
 
 
 def isolated(label: str) -> str:

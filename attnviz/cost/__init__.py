@@ -5,16 +5,10 @@
 
 from attnviz.cost.accelerators import Accelerator, load_accelerators, of_memory
 from attnviz.cost.answer import Answer, of_accelerators, of_models
-from attnviz.cost.cached import (
-    PRECISIONS,
-    bits_with_scales,
-    cache,
-    cached_tokens,
-    expanded_cache_bytes,
-    kv_cache_bytes,
-)
+from attnviz.cost.cached import cache, cached_tokens, expanded_cache_bytes, kv_cache_bytes
 from attnviz.cost.decode import DecodeStep, decode_cost, decode_step, uncached_cost
 from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight_bytes
+from attnviz.cost.precisions import PRECISIONS, bits_with_scales
 from attnviz.cost.prefill import Prefill, prefill, prefill_cost
 from attnviz.cost.presets import load_described, load_presets
 from attnviz.cost.serving import Serving

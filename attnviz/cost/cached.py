@@ -14,20 +14,11 @@ from fractions import Fraction
 
 from attnviz.checks import number, whole
 from attnviz.config import ModelConfig
+from attnviz.cost.precisions import SCALE_BITS
 from attnviz.cost.sums import caching, over_layers, product, with_factor
 from attnviz.equations import Expression, Value, function, total
 from attnviz.mechanisms import Mixer, State, Vectors, letter
 
-# The storage of quantised numbers is this project's assumption: int4 with a 16-bit scale per 32 numbers (as in
-# llama.cpp's q4_0; other formats share a scale over 64 or 128 numbers, or add a zero point), fp8 with one scale per
-# tensor, which is not counted (other formats have one per head or per token).
-SCALE_BITS = 16
-PRECISIONS = {  # name -> bits per number, numbers per scale (None: no scales that grow with the tokens)
-    "fp32": (32, None),
-    "bf16": (16, None),
-    "fp8": (8, None),
-    "int4": (4, 32),
-}
 LARGEST_CONTEXT, LARGEST_BATCH = 10**9, 10**6
 
 
@@ -197,12 +188,6 @@ def cache_parts(
             size = Fraction(batch_size * n * int(state.numbers.value) * state.bits, 8)
             parts[state.part] = parts.get(state.part, Fraction(0)) + size
     return parts
-
-
-def bits_with_scales(precision: str) -> float:
-    """Return the bits per number, including its share of the block's scale."""
-    bits, block = PRECISIONS[precision]
-    return bits + (SCALE_BITS / block if block else 0)
 
 
 def cached_tokens(model: ModelConfig, n_tokens: int) -> int:

@@ -7,23 +7,20 @@ from typing import Any
 from attnviz.checks import ConfigError, shown, whole
 from attnviz.cost.hf_fields import Fields
 from attnviz.cost.hf_latent import latent, latent_sizes
+from attnviz.cost.hf_layer_kinds import FULL, LINEAR, every, kinds
 from attnviz.cost.hf_layers import (
-    LINEAR,
     Parts,
     after,
     attention,
     by_kind,
     chosen,
     dense,
-    every,
     experts,
-    kinds,
     shared_width,
     sizes,
     sparse_layers,
     stacked,
 )
-from attnviz.cost.hf_readers import FULL
 from attnviz.mechanisms import (
     GatedDelta,
 )

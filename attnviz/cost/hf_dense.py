@@ -6,19 +6,8 @@ from typing import Any
 
 from attnviz.checks import ConfigError
 from attnviz.cost.hf_fields import Fields
-from attnviz.cost.hf_layers import (
-    FULL,
-    SLIDING,
-    Parts,
-    attention,
-    dense,
-    every,
-    kinds,
-    optional_size,
-    sizes,
-    stacked,
-    windowed,
-)
+from attnviz.cost.hf_layer_kinds import FULL, SLIDING, every, kinds
+from attnviz.cost.hf_layers import Parts, attention, dense, optional_size, sizes, stacked, windowed
 from attnviz.mechanisms import Dense, Other, letter
 
 

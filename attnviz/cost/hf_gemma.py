@@ -6,7 +6,8 @@ from typing import Any
 
 from attnviz.checks import ConfigError, shown, whole
 from attnviz.cost.hf_fields import Fields
-from attnviz.cost.hf_layers import FULL, SLIDING, Parts, attention, kinds, optional_size, sizes
+from attnviz.cost.hf_layer_kinds import FULL, SLIDING, kinds
+from attnviz.cost.hf_layers import Parts, attention, optional_size, sizes
 from attnviz.mechanisms import Dense, Experts, Layer, Other, letter, per_layer_embeddings
 
 

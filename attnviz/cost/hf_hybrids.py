@@ -6,23 +6,19 @@ from typing import Any
 
 from attnviz.checks import ConfigError, number, shown, whole
 from attnviz.cost.hf_fields import Fields
+from attnviz.cost.hf_layer_kinds import CONV, FULL, HYBRID, LINEAR, SLIDING, kinds
 from attnviz.cost.hf_layers import (
-    CONV,
-    HYBRID,
-    LINEAR,
     Parts,
     attention,
     by_kind,
     chosen,
     dense,
     experts,
-    kinds,
     optional_size,
     outside,
     sizes,
     stacked,
 )
-from attnviz.cost.hf_readers import FULL, SLIDING
 from attnviz.equations import Value
 from attnviz.mechanisms import (
     Again,

@@ -6,16 +6,14 @@ from typing import Any
 
 from attnviz.checks import ConfigError, shown, whole
 from attnviz.cost.hf_fields import Fields
+from attnviz.cost.hf_layer_kinds import INDEXED, SLIDING, kinds
 from attnviz.cost.hf_layers import (
-    INDEXED,
-    SLIDING,
     Parts,
     after,
     by_kind,
     chosen,
     dense,
     experts,
-    kinds,
     outside,
     shared_width,
     sparse_layers,

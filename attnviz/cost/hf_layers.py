@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnviz.checks import ConfigError, one_of, shown
+from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig, MoEConfig
 from attnviz.cost.hf_fields import Fields, whole_field
-from attnviz.cost.hf_readers import FULL, SLIDING, kv_heads
+from attnviz.cost.hf_layer_kinds import SLIDING, kinds
+from attnviz.cost.hf_readers import kv_heads
 from attnviz.mechanisms import Dense, Experts, Grouped, Latent, Layer, Mechanism, Mixer
 
-LINEAR, CONV, CHUNKED, INDEXED, HYBRID = (
-    "linear_attention", "conv", "chunked_attention", "indexed_attention", "hybrid",
-)  # fmt: skip
-OLDER_KINDS = {"mamba": LINEAR, "attention": FULL, "deepseek_sparse_attention": INDEXED}  # as transformers renames them
 Parts = tuple[Mechanism, ...]
 
 
@@ -41,26 +38,6 @@ def outside(f: Fields, context_name: str = "max_position_embeddings") -> dict[st
     return {
         "vocab_size": f.size("vocab_size"), "max_context": context, "tie_embeddings": f.flag("tie_word_embeddings"),
     }  # fmt: skip
-
-
-def kinds(f: Fields, n_layers: int, otherwise: Callable[[int], str], allowed: Sequence[str], *names: str) -> list[str]:
-    """Read the kind of each layer from `layer_types`, or from `otherwise`, the architecture's pattern."""
-    names = names or ("layer_types",)
-    given = f.optional(*names)
-    if given is None:
-        return [otherwise(i) for i in range(n_layers)]
-    if not isinstance(given, list) or len(given) != n_layers:
-        raise ConfigError(f"{names[0]} must be a list of {n_layers:,} layers, not {shown(given)}")
-    found = [OLDER_KINDS.get(kind, kind) if isinstance(kind, str) else kind for kind in given]
-    for kind in found:
-        if not isinstance(kind, str) or kind not in allowed:
-            one_of(f"a kind of layer in {names[0]}", kind, tuple(allowed))
-    return found
-
-
-def every(period: int, kind: str = FULL, others: str = SLIDING) -> Callable[[int], str]:
-    """Return the pattern in which each `period`-th layer is of one kind, and the others of another."""
-    return lambda i: others if (i + 1) % period else kind
 
 
 def sparse_layers(f: Fields, n_layers: int, otherwise: Callable[[int], bool]) -> list[bool]:

@@ -7,19 +7,15 @@ from typing import Any
 from attnviz.checks import ConfigError, shown, whole
 from attnviz.cost.hf_dense import biases, everywhere, exaone_mixers
 from attnviz.cost.hf_fields import Fields
+from attnviz.cost.hf_layer_kinds import CHUNKED, FULL, SLIDING, every, kinds
 from attnviz.cost.hf_layers import (
-    CHUNKED,
-    FULL,
-    SLIDING,
     Parts,
     after,
     attention,
     by_kind,
     chosen,
     dense,
-    every,
     experts,
-    kinds,
     optional_size,
     shared_width,
     sizes,

@@ -11,8 +11,7 @@ from typing import Any
 from attnviz.checks import ConfigError, shown, whole
 from attnviz.config import MoEConfig
 from attnviz.cost.hf_fields import Fields, whole_field
-
-SLIDING, FULL = "sliding_attention", "full_attention"
+from attnviz.cost.hf_layer_kinds import FULL, SLIDING
 
 # ---- shared by several architectures
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from attnviz.config import ModelConfig
 from attnviz.cost.accelerators import Accelerator
-from attnviz.cost.cached import PRECISIONS, bits_with_scales
 from attnviz.cost.decode import DecodeStep, attention_flops, decode_step
 from attnviz.cost.memory import MemoryPlan, plan_memory
+from attnviz.cost.precisions import PRECISIONS, bits_with_scales
 from attnviz.cost.prefill import Prefill, prefill
 
 

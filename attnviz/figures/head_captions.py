@@ -20,7 +20,7 @@ from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import DIGITS, form, printed, rounded
-from attnviz.phrases import count, in_quotes, listed
+from attnviz.phrases import count, in_quotes
 
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
@@ -76,7 +76,7 @@ def map_caption(
     drawn = merged.labels if merged else labels
     positions = merged.positions if merged else [str(i) for i in range(len(labels))]
     return Caption(
-        f"Layer {layer}, head {head} reads {_reads(one.mixer, head)}",
+        f"Layer {layer}, head {head} reads {one.mixer.read_by(head)}",
         f"{MERGED if merged else ''}{_map_note(weights, allowed, scale, exclude_first)}",
         _map_alt(weights, drawn, positions, layer, head),
         _weights_formula(one.mixer, head),
@@ -187,24 +187,6 @@ def _ends(low: str, high: str) -> str:
 
 def _of_unmasked(n: int) -> str:
     return {0: "no key is unmasked", 1: "that of the one unmasked key"}.get(n, f"those of the {n} unmasked keys")
-
-
-def _reads(mixer: Mixer, head: int) -> str:
-    """Name the keys that a head reads: "KV head 2, as head 4 does"."""
-    if not mixer.shares_kv_heads:
-        return "keys of its own, expanded from the latent that all heads share"
-    kv_head_of = mixer.kv_head_of
-    others = [h for h in range(len(kv_head_of)) if kv_head_of[h] == kv_head_of[head] and h != head]
-    if not others:
-        return f"KV head {kv_head_of[head]} alone"
-    does = f"head {others[0]} does" if len(others) == 1 else f"heads {_range(others)} do"
-    return f"KV head {kv_head_of[head]}, as {does}"
-
-
-def _range(numbers: list[int]) -> str:
-    """List head numbers: "1, 2 and 3", or "1 to 7" for more than three in a row."""
-    whole = len(numbers) > 3 and numbers[-1] - numbers[0] == len(numbers) - 1
-    return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
 
 
 def _map_note(weights: np.ndarray, allowed: np.ndarray, scale: str, exclude_first: bool) -> str:

@@ -128,6 +128,9 @@ class Latent(Windowed):
     def keys_read(self, kv_head: int) -> str:
         return f"keys of head {kv_head}"
 
+    def read_by(self, head: int) -> str:
+        return "keys of its own, expanded from the latent that all heads share"
+
     def rotated_projections(self) -> dict[str, tuple[int, int]]:
         queries = self.n_heads, self.qk_nope_head_dim  # in each head the rotated part comes last
         return {"q_proj": queries, "q_b_proj": queries, "kv_a_proj": (1, self.kv_lora_rank)}

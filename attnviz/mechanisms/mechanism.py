@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from attnviz.checks import of_type
 from attnviz.equations import Expression, Value, function, total
 from attnviz.mechanisms.letters import letter
+from attnviz.phrases import in_a_row
 
 
 class Mechanism:
@@ -232,6 +233,15 @@ class Mixer(Mechanism):
     def keys_read(self, kv_head: int) -> str:
         """Name the keys that a query head reads: "KV head 2", or "keys of head 2" if each head has its own."""
         raise NotImplementedError
+
+    def read_by(self, head: int) -> str:
+        """Name the keys that a query head reads, and the heads that read them too: "KV head 2, as head 4 does"."""
+        kv_head = self.kv_head_of[head]
+        others = [h for h, read in enumerate(self.kv_head_of) if read == kv_head and h != head]
+        if not others:
+            return f"{self.keys_read(kv_head)} alone"
+        does = f"head {others[0]} does" if len(others) == 1 else f"heads {in_a_row(others)} do"
+        return f"{self.keys_read(kv_head)}, as {does}"
 
     def rotated_projections(self) -> dict[str, tuple[int, int]]:
         """Return the projections whose outputs RoPE rotates in part: name -> (heads, first rotated dimension)."""

@@ -1,5 +1,9 @@
 """Workarounds that rely on internals of Streamlit, plotly, uvicorn or the C library; each file can be removed.
 
+Applied here: memory and preempt to the process; scripts as a route; open_browser once the server runs; addresses,
+warm_start, page_style, stale and base_url as middleware. ui asks browser, history, own_request and selectors; pages'
+scripts load the .js and .css files.
+
 The environment variable ATTNVIZ_WITHOUT="stale,memory" disables files by name, "all" disables all of them.
 """
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, bits_with_scales, count_parameters, kv_cache_bytes
-from attnviz.cost.cached import SCALE_BITS
 from attnviz.cost.hf_config import Description
+from attnviz.cost.precisions import SCALE_BITS
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.cost.variants import with_latent
 from attnviz.figures.drawing import escaped

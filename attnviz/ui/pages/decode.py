@@ -22,10 +22,11 @@ from attnviz.figures.speculation import acceptance
 from attnviz.phrases import count
 from attnviz.session import branches
 from attnviz.session.branches import Branch
-from attnviz.ui import charts, instead, state
+from attnviz.ui import charts, state
 from attnviz.ui.components.decode_player import Place, Text, decode_player
 from attnviz.ui.headline import sharing
 from attnviz.ui.measuring import progress
+from attnviz.ui.offer_checkpoint import offer
 
 # Session keys
 BRANCHES = "decode branches"  # {text: earlier continuations, the newest last}
@@ -278,9 +279,7 @@ def _one_token(view: View) -> None:
 
 def _models(view: View) -> None:
     if view.settings.opened:
-        instead.offer(
-            why="This part compares the five checkpoints on the same tokens; an opened model has another tokenizer."
-        )
+        offer(why="This part compares the five checkpoints on the same tokens; an opened model has another tokenizer.")
         return
     members = compute.family(view)
     left, right = st.columns(2, gap="large")

@@ -24,11 +24,12 @@ from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of, listed
 from attnviz.session.openable import MODEL_NAMES, MODELS, offered, short_name
 from attnviz.session.shared import OWN_THETA
-from attnviz.ui import charts, instead, state
+from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import grid_options
 from attnviz.ui.measuring import MeasurementProgress
+from attnviz.ui.offer_checkpoint import offer
 from attnviz.ui.pages.heads_tabs import SELECTED, kv_names, second_text, select
 from attnviz.ui.problems import show_problem
 
@@ -115,7 +116,7 @@ def family(view: View) -> None:
     layer, head = view.layer_and_head
     ids = view.ids[: view.first(compute_heads.MAX_COMPARED)]
     if view.settings.opened:
-        instead.offer(why="This part compares the five checkpoints, which were trained on the same books.")
+        offer(why="This part compares the five checkpoints, which were trained on the same books.")
         return
     if view.config.n_layers > 1:
         state.control(

@@ -16,11 +16,12 @@ from attnviz.figures.drawing import escaped
 from attnviz.figures.numbers import percent, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, written
-from attnviz.ui import charts, instead, state
+from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.headline import grid_options, headline
+from attnviz.ui.offer_checkpoint import offer
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained on the same books."
 TOO_LARGE = "This model is too large to run in the wrong order here."
@@ -269,10 +270,10 @@ def _difference(c: Comparison) -> str:
 
 def _cost(view: View) -> None:
     if view.settings.model == "own":
-        instead.offer(why="This part compares losses; untrained weights predict nothing.")
+        offer(why="This part compares losses; untrained weights predict nothing.")
         return
     if view.settings.opened:
-        instead.offer(why=ONLY_CHECKPOINTS)
+        offer(why=ONLY_CHECKPOINTS)
         return
     if not _comparable(view):
         return
@@ -308,7 +309,7 @@ def _comparable(view: View) -> bool:
 def _before_after(view: View) -> None:
     c, (layer, head) = view.config, view.layer_and_head
     if view.settings.opened:
-        instead.offer(why=ONLY_CHECKPOINTS)
+        offer(why=ONLY_CHECKPOINTS)
         return
     if not _comparable(view):
         return
@@ -359,12 +360,10 @@ def _beside_latent(view: View, n_kv_heads: int) -> None:
 def _similarity(view: View) -> None:
     (layer, _), c = view.layer_and_head, view.config
     if view.settings.opened and c.n_kv_heads < c.n_heads:
-        instead.offer(
-            why="This part compares heads before they share KV heads; this model has shared them from the start."
-        )
+        offer(why="This part compares heads before they share KV heads; this model has shared them from the start.")
         return
     if c.n_heads > analysis.MAX_HEADS:
-        instead.offer(why=f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
+        offer(why=f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
         return
     state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
     part = view.settings.alike
@@ -380,7 +379,7 @@ def _similarity(view: View) -> None:
 def _latent(view: View) -> None:
     layer, _ = view.layer_and_head
     if view.settings.opened:
-        instead.offer("mla", why="This part shows the shipped MLA checkpoint, which has another tokenizer.")
+        offer("mla", why="This part shows the shipped MLA checkpoint, which has another tokenizer.")
         return
     config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
     left, right = st.columns(2, gap="large")

@@ -18,10 +18,11 @@ from attnviz.figures.drawing import escaped
 from attnviz.figures.token_maps import bar_number
 from attnviz.phrases import count
 from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
-from attnviz.ui import charts, instead, state
+from attnviz.ui import charts, state
 from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.headline import headline
+from attnviz.ui.offer_checkpoint import offer
 
 SELECTED = ("rotation", "pairs", "tabs")  # parts that show the selected head, tokens and pair
 LAYOUTS = {"half": "half-split", "interleaved": "interleaved"}  # {value in the config: name on the page}
@@ -278,7 +279,7 @@ def _longer(view: View) -> None:
     )
     trained, rotation = compute_rope.trained_on(view), compute_rope.rotated(view)
     if view.settings.opened and (view.config.rope_scaling or not compute_rope.can_be_longer(view)):
-        instead.offer(
+        offer(
             why=f"This model was made for texts of {trained:,} tokens, and at most {view.max_tokens} are traced here, "
             "so no token is beyond its training length."
         )
@@ -333,7 +334,7 @@ def _latent(view: View) -> None:
         "and one extra key shared by all heads."
     )
     if not view.mixer.absorbed:
-        instead.offer("mla")
+        offer("mla")
         return
     head = _head(view)
     (content, rotated, whole), limit, spreads = compute_rope.latent_scores(view)
