@@ -54,7 +54,9 @@ class LazyLayers(Sequence[LayerTrace]):
 
     @torch.inference_mode()
     def _computed(self, layer: int) -> LayerTrace:
-        model, start = self.model(), layer - layer % self.stride
+        model, first = self.model(), self.config.layers[layer].shares_cache_of
+        start = layer if first is None else first  # whose keys and values it reads
+        start -= start % self.stride
         mask = not_padding(torch.empty(1, self._n_tokens), self._n_padding)
         options = model.attention_options(self._n_tokens, mask=mask)
         x = self._stream[start]

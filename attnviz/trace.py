@@ -148,7 +148,7 @@ class LayerRecorder:
 
     def __call__(self, allowed: Tensor | None, scale: float, **computed: Tensor) -> None:
         T = computed["weights"].shape[-1]  # B = 1
-        mask = torch.ones(T, T, dtype=torch.bool) if allowed is None else allowed.expand(T, T)
+        mask = torch.ones(T, T, dtype=torch.bool) if allowed is None else allowed.expand(1, 1, T, T)[0, 0]
         arrays = {name: _numpy(_alone(part[0])) for name, part in computed.items()}
         own = {name: arrays.pop(name) for name in computed.keys() - RECORDED}
         self.layers.append(LayerTrace(next(self.mixers), **arrays, allowed=_numpy(mask), scale=scale, own=own))
@@ -229,8 +229,9 @@ def layer_weights(model: Transformer, token_ids: Sequence[int], layer: int) -> n
 
 def _run_to(model: Transformer, token_ids: Sequence, layer: int, record: Recording) -> None:
     """Run the model up to this layer's attention and record each layer; later layers are not computed."""
-    x = layer_input(model, token_ids, layer, record)
-    model.blocks[layer].attn(x, record=record, **model.attention_options(x.shape[1])[layer])
+    options = model.attention_options(torch.as_tensor(token_ids).shape[-1])
+    x = layer_input(model, token_ids, layer, record, options)
+    model.blocks[layer].attn(x, record=record, **options[layer])
 
 
 @torch.inference_mode()

@@ -87,7 +87,7 @@ PACKAGES = {
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
 }
-STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "rope", "norm", "feedforward", "cache")}
+STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "sparse", "rope", "norm", "feedforward", "cache")}
 MAX_SERVER_LINES = 1010  # of all files of attnviz/server together
 CACHES = {"lru_cache", "cachetools", "cache_data", "cache_resource", "computed_once"}
 MECHANISMS = {"mha", "gqa", "mqa", "mla"}

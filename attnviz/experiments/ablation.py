@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from attnviz.experiments.fused import fused_attend
 from attnviz.modules import Transformer
+from attnviz.modules.extended import passed_separately
 from attnviz.modules.shallow import with_own_parts
 
 TOKENS_AT_ONCE = 512  # per batch of rows with one ablated head each: more do not fit into a core's cache
@@ -98,10 +99,10 @@ class _Run:
         self.model, self.ids = model, torch.tensor([token_ids])  # (1, T)
         self.options = model.attention_options(len(token_ids))
 
-    def to(self, x: Tensor, layers: Iterable[int]) -> Tensor:
+    def to(self, x: Tensor, layers: Iterable[int], options: Sequence[dict] | None = None) -> Tensor:
         """Run x through these layers."""
         for layer in layers:
-            x = self.model.blocks[layer](x, kernel=fused_attend, **self.options[layer])
+            x = self.model.blocks[layer](x, kernel=fused_attend, **(options or self.options)[layer])
         return x
 
     @torch.inference_mode()
@@ -116,9 +117,10 @@ class _Run:
         """Run the rest of the model, starting at this layer's output projection."""
         block = self.model.blocks[layer]
         x = x + block.after_attention(block.attn.o_proj(head_outputs))
+        later = range(layer + 1, len(self.model.blocks))
         return self.to(
-            x + block.after_feed_forward(block.ffn(block.ffn_norm(x))), range(layer + 1, len(self.model.blocks))
-        )
+            x + block.after_feed_forward(block.ffn(block.ffn_norm(x))), later, passed_separately(self.options)
+        )  # each ablated run passes on its own keys and values
 
     def losses(self, x: Tensor) -> Tensor:
         """Return (B,): each row's mean loss in nats per token."""

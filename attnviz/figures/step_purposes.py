@@ -179,7 +179,7 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
         "q = torch.cat((q_nope @ up_k": "Multiplies the content part of each query by W_UK, so that it can be compared "
         "with the latents themselves, and appends the RoPE part.",
         "k = torch.cat((latent": "Joins latent and RoPE key: one key per token for all heads, as in MQA.",
-        "read = attend(": "Computes for each head the weighted sum of the latents.",
+        "read = kernel(": "Computes for each head the weighted sum of the latents.",
         "return self.o_proj((read @ up_v": "Multiplies these sums by W_UV, which gives the weighted sums of the "
         "values, then mixes the heads.",
     },

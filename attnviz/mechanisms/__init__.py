@@ -1,9 +1,9 @@
 """The mechanisms, one file each: fields, names, parameters, cache and work, each as an expression.
 
-grouped.py (MHA, GQA, MQA), latent.py (MLA), feedforward.py (dense, experts); with costs only, and no module of ours:
-sparse.py (an indexer's top-k keys), recurrent.py and delta.py, mamba.py, lightning.py, convolution.py, rwkv.py (a state
-instead of a cache), others.py. layer.py puts them together, letters.py names their sizes. Standard library only.
-Everything outside asks a mechanism and compares no names.
+grouped.py (MHA, GQA, MQA), latent.py (MLA), sparse.py (an indexer's top-k keys on either), feedforward.py (dense,
+experts); with costs only, and no module of ours: recurrent.py and delta.py, mamba.py, lightning.py, convolution.py,
+rwkv.py (a state instead of a cache), others.py. layer.py puts them together, letters.py names their sizes. Standard
+library only. Everything outside asks a mechanism and compares no names.
 """
 
 from attnviz.mechanisms.compressed import Compressed
@@ -20,7 +20,7 @@ from attnviz.mechanisms.mechanism import Mechanism, Mixer, State, Vectors, Windo
 from attnviz.mechanisms.others import Again, Other, per_layer_embeddings
 from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
-from attnviz.mechanisms.sparse import IndexedLatent
+from attnviz.mechanisms.sparse import Indexed, IndexedGrouped, IndexedLatent
 
 OWN: dict[str, type[Mixer]] = {"gqa": Grouped, "mla": Latent}  # of a model of one's own: name in links -> mixer
 MIXERS: dict[str, type[Mixer]] = {"mha": Grouped, "gqa": Grouped, "mqa": Grouped, "mla": Latent}  # by `attention`
@@ -41,6 +41,8 @@ __all__ = [
     "Experts",
     "GatedDelta",
     "Grouped",
+    "Indexed",
+    "IndexedGrouped",
     "IndexedLatent",
     "Latent",
     "Layer",

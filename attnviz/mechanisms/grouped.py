@@ -21,6 +21,21 @@ CAPPED = {  # what is not done or shown with capped scores, and why
     "tiles": "The tiles are computed without the cap, so they are not shown for it.",
     "kernel": "PyTorch's kernel has no such cap, so the numerical checks are skipped.",
 }
+SUNK = {  # what is not done or shown with a learned sink logit, and why
+    "tiles": "Each head of this layer has a learned sink logit in its softmax. The tiles are computed without one, so "
+    "they are not shown for it.",
+    "kernel": "Each head of this layer has a learned sink logit, which PyTorch's kernel does not have, so the "
+    "numerical checks are skipped.",
+}
+GATED_OUTPUT = (
+    "This layer multiplies its output by a gate, which the equal forms do not, so the numerical checks are skipped."
+)
+BORROWED = {  # what is not done or shown with a layer that reads another layer's keys and values
+    "convert": "a layer that reads another layer's keys and values has no KV heads of its own to group or to copy",
+    "kernel": "This layer has no keys and values of its own: it reads those of another layer, and the checks need its "
+    "own projections.",
+    "cross-attention": "A layer of this model has no keys and values of its own, so it has none for a second text.",
+}
 QK_NORMS = ("head", "width")  # a norm of size head_dim for each head, or one over all heads at once
 
 
@@ -74,7 +89,6 @@ class Grouped(Windowed):
     absorbed: ClassVar[bool] = False
     rotated_tensor: ClassVar[int] = 0  # k, v
     rotary_start: ClassVar[int] = 0
-    source: ClassVar[str] = "attention.py"
     family: ClassVar[str] = "MHA, GQA or MQA"
     chosen: ClassVar[tuple[str, ...]] = ("n_kv_heads", "qkv_bias")
 
@@ -94,6 +108,11 @@ class Grouped(Windowed):
             qkv_bias=model.qkv_bias, o_bias=model.o_bias, qk_norm=model.qk_norm, sink_logits=model.attention_sinks,
             scale=model.attention_scale, softcap=model.attention_softcap, rotary_fraction=fraction,
         )  # fmt: skip
+
+    @property
+    def source(self) -> str:
+        """The file of attnviz/modules/ that computes it."""
+        return "extended.py" if self.sink_logits or self.gate or self.reads_cache else "attention.py"
 
     @property
     def kind(self) -> str:
@@ -169,10 +188,17 @@ class Grouped(Windowed):
     def cannot(self, what: str) -> str:
         if self.softcap is not None and what in CAPPED:
             return f"{self.score_note} {CAPPED[what]}"
+        if self.sink_logits and what in SUNK:
+            return SUNK[what]
+        if self.reads_cache and what in BORROWED:
+            return BORROWED[what]
+        if self.gate and what == "kernel":
+            return GATED_OUTPUT
         return super().cannot(what)
 
     def rotated_projections(self) -> dict[str, tuple[int, int]]:
-        return {"q_proj": (self.n_heads, 0), "k_proj": (self.n_kv_heads, 0)}
+        keys = {} if self.reads_cache else {"k_proj": (self.n_kv_heads, 0)}
+        return {"q_proj": (self.n_heads, 0), **keys}
 
     def axes(self) -> dict[str, int]:
         return {"D": self.head_dim, "H·D": self.n_heads * self.head_dim, "K·D": self.n_kv_heads * self.head_dim}
@@ -213,6 +239,11 @@ class Grouped(Windowed):
 
     def flops_note(self, n_layers: int) -> str:
         return "Query heads that share a key still compute a score each, so fewer KV heads do not lower these FLOPs."
+
+    def traced_bytes(self, n_tokens: int) -> int:
+        gates = {"width": self.n_heads * self.value_dim, "head": self.n_heads}.get(self.gate or "", 0)
+        own = gates + (self.n_heads if self.sink_logits else 0)
+        return super().traced_bytes(n_tokens) + 4 * n_tokens * own
 
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
         H, _, D, V = self._letters()

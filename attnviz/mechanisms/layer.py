@@ -18,13 +18,13 @@ from attnviz.mechanisms.mamba import Mamba, Mamba2
 from attnviz.mechanisms.mechanism import Mechanism, Mixer
 from attnviz.mechanisms.others import Again
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
-from attnviz.mechanisms.sparse import IndexedLatent
+from attnviz.mechanisms.sparse import IndexedGrouped, IndexedLatent
 
 PARTS = {  # by their name in metadata
     part.__name__.lower(): part
     for part in (
-        Grouped, Latent, IndexedLatent, Compressed, GatedDelta, Mamba, Mamba2, Lightning, ShortConvolution, TimeMix,
-        ChannelMix, Dense, Experts,
+        Grouped, Latent, IndexedGrouped, IndexedLatent, Compressed, GatedDelta, Mamba, Mamba2, Lightning,
+        ShortConvolution, TimeMix, ChannelMix, Dense, Experts,
     )
 }  # fmt: skip
 T = TypeVar("T")

@@ -96,7 +96,6 @@ class Mixer(Mechanism):
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
     own_fields: ClassVar[tuple[str, ...]] = ()  # of a ModelConfig, which belong to no other mixer
     rotated_tensor: ClassVar[int]  # which of its cached tensors RoPE has rotated
-    source: ClassVar[str]  # the file of attnviz/modules/ that computes it
     family: ClassVar[str]  # what a person chooses it by, for a model of their own
     chosen: ClassVar[tuple[str, ...]]  # the sizes that they choose then, besides head_dim
     refusals: ClassVar[Mapping[str, str]] = {}  # what cannot be done or shown with it, and why
@@ -104,6 +103,8 @@ class Mixer(Mechanism):
     n_heads: int
     window: int | None = None
     n_sinks: int = 0
+    sink_logits: bool = False  # one learned sink logit per query head: its share of the weight goes to no token
+    reads_cache: bool = False  # the keys and values of another layer, and none of its own
     if TYPE_CHECKING:  # fields of one mixer, properties of another
 
         @property
@@ -113,6 +114,10 @@ class Mixer(Mechanism):
         @property
         def head_dim(self) -> int:
             """Width of a query and of a key."""
+
+        @property
+        def source(self) -> str:
+            """The file of attnviz/modules/ that computes it."""
 
         @property
         def scale(self) -> float | None:

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attnviz.equations import Expression, Value, function
+from attnviz.mechanisms.grouped import Grouped
 from attnviz.mechanisms.latent import Latent
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Vectors, combined
+from attnviz.mechanisms.mechanism import Mixer, Vectors, combined
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexedLatent(Latent):
-    """MLA over the top-k keys of an indexer. shared: the layer uses the choice of an earlier layer's indexer."""
+class Indexed(Mixer):
+    """Attention over the top-k keys of an indexer. shared: the layer uses the choice of an earlier layer's indexer."""
 
     top_k: int
     n_index_heads: int
@@ -25,18 +26,30 @@ class IndexedLatent(Latent):
     shared: bool = False
 
     ONLY_COSTS: ClassVar[str] = (
-        "AttnViz counts sparse attention with an indexer and does not run it on MLA: which keys are chosen depends on "
-        "the weights."
+        "AttnViz runs layers with an indexer of their own, and counts those that use an earlier layer's choice."
     )
-    refusals: ClassVar[Mapping[str, str]] = {**Latent.refusals, "run": ONLY_COSTS}
+    REFUSED: ClassVar[Mapping[str, str]] = {  # what is not done or shown with an indexer, and why
+        "convert": "the indexer of sparse attention was trained with these KV heads",
+        "kernel": "An indexer chooses the keys of this layer by the text; the equal forms are those of dense "
+        "attention, so the numerical checks are skipped.",
+        "cross-attention": "The indexer ranks the tokens of one text; it has not learnt to rank those of another.",
+    }
+
+    def cannot(self, what: str) -> str:
+        if self.shared and what == "run":
+            return self.ONLY_COSTS
+        return self.REFUSED.get(what) or super().cannot(what)
+
+    def _query_width(self, C: Expression) -> Expression:
+        """Return the width of what index queries are projected from."""
+        return C
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         weights = super().matrices(C)
         if self.shared:
             return weights
         heads, D = letter("I", self.n_index_heads), letter("Dᵢ", self.index_dim)
-        queries = C if self.q_lora_rank is None else letter("Q", self.q_lora_rank)
-        return weights | {"indexer": queries * heads * D + C * D + C * heads}
+        return weights | {"indexer": self._query_width(C) * heads * D + C * D + C * heads}
 
     def added(self, C: Expression) -> dict[str, Expression]:
         norm = {} if self.shared else {"indexer": 2 * letter("Dᵢ", self.index_dim)}
@@ -72,3 +85,32 @@ class IndexedLatent(Latent):
 
     def without_cache(self, T: Value) -> tuple[tuple[Expression, Expression], ...]:
         return super().without_cache(T) + (() if self.shared else ((T * T, self._index_flops()),))
+
+    def traced_bytes(self, n_tokens: int) -> int:
+        return super().traced_bytes(n_tokens) + 4 * n_tokens**2  # the index scores
+
+    def axes(self) -> dict[str, int]:
+        return super().axes() | {"I": self.n_index_heads, "Dᵢ": self.index_dim}
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedGrouped(Indexed, Grouped):
+    """Grouped-query attention over the top-k keys of an indexer."""
+
+    called: ClassVar[str] = "grouped-query attention with an indexer"
+    source: ClassVar[str] = "indexed.py"
+
+    @property
+    def name(self) -> str:
+        return f"{super().name} with indexer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedLatent(Indexed, Latent):
+    """MLA over the top-k keys of an indexer, as in DeepSeek V3.2."""
+
+    called: ClassVar[str] = "latent attention with an indexer"
+    source: ClassVar[str] = "indexed.py"
+
+    def _query_width(self, C: Expression) -> Expression:
+        return C if self.q_lora_rank is None else letter("Q", self.q_lora_rank)

@@ -2,6 +2,7 @@
 
 from attnviz.modules.attention import Attended, GroupedQueryAttention, attend
 from attnviz.modules.cache import KVCache
+from attnviz.modules.extended import CacheReadingAttention, ExtendedAttention
 from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
 from attnviz.modules.heads import (
     FusedSelfAttention,
@@ -10,6 +11,7 @@ from attnviz.modules.heads import (
     SelfAttention,
     StackedHeads,
 )
+from attnviz.modules.indexed import SparseAttention, SparseLatentAttention
 from attnviz.modules.latent import MultiHeadLatentAttention
 from attnviz.modules.norm import LayerNorm, RMSNorm
 from attnviz.modules.recording import AttentionRecord, Recording
@@ -20,6 +22,8 @@ __all__ = [
     "Attended",
     "AttentionRecord",
     "Block",
+    "CacheReadingAttention",
+    "ExtendedAttention",
     "FusedSelfAttention",
     "GELUFeedForward",
     "GeGLU",
@@ -34,6 +38,8 @@ __all__ = [
     "Rope",
     "SandwichBlock",
     "SelfAttention",
+    "SparseAttention",
+    "SparseLatentAttention",
     "StackedHeads",
     "SwiGLU",
     "Transformer",

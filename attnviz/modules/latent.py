@@ -89,7 +89,7 @@ class MultiHeadLatentAttention(nn.Module):
             earlier = torch.ones(T, latent.shape[1], dtype=torch.bool, device=x.device).tril(past)  # (T, S)
             mask = earlier if mask is None else mask & earlier
         if absorbed:
-            return self._absorbed(q_nope, q_rope, latent, shared_key, mask, scale)
+            return self._absorbed(q_nope, q_rope, latent, shared_key, mask, scale, kernel or attend)
         k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)
         q = torch.cat((q_nope, q_rope), dim=-1)  # (B, H, T, N + P)
         k = torch.cat((k_nope, self._to_all_heads(shared_key)), dim=-1)  # (B, H, S, N + P)
@@ -116,11 +116,12 @@ class MultiHeadLatentAttention(nn.Module):
         return heads.transpose(1, 2).split((self.nope_dim, self.v_dim), dim=-1)
 
     def _absorbed(
-        self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, mask: Tensor | None, scale: float
-    ) -> Tensor:
+        self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, mask: Tensor | None, scale: float,
+        kernel: Callable[..., Attended],
+    ) -> Tensor:  # fmt: skip
         up = self.kv_b_proj.weight.view(self.n_heads, self.nope_dim + self.v_dim, self.rank)
         up_k, up_v = up.split((self.nope_dim, self.v_dim), dim=1)  # (H, N, R), (H, V, R)
         q = torch.cat((q_nope @ up_k, q_rope), dim=-1)  # (B, H, T, R + P): q·(W_UK c) = (q W_UK)·c
         k = torch.cat((latent, shared_key), dim=-1).unsqueeze(1)  # (B, 1, S, R + P), one KV head
-        read = attend(q, k, latent.unsqueeze(1), mask, scale=scale).output  # (B, H, T, R)
+        read = kernel(q, k, latent.unsqueeze(1), mask, scale=scale).output  # (B, H, T, R)
         return self.o_proj((read @ up_v.mT).transpose(1, 2).flatten(2))

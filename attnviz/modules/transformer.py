@@ -15,11 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.config import PER_LAYER, RUN_FIELDS, ConfigError, ModelConfig
-from attnviz.mechanisms import GATED, Dense, Grouped, Latent, Layer, Mixer
+from attnviz.mechanisms import GATED, Dense, Grouped, Indexed, IndexedGrouped, IndexedLatent, Latent, Layer, Mixer
 from attnviz.modules.attention import Attended, GroupedQueryAttention
 from attnviz.modules.cache import KVCache
 from attnviz.modules.embedding import PositionEmbedding, ScaledEmbedding, empty_embedding
+from attnviz.modules.extended import CacheReadingAttention, ExtendedAttention, Passing
 from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
+from attnviz.modules.indexed import SparseAttention, SparseLatentAttention
 from attnviz.modules.latent import MultiHeadLatentAttention
 from attnviz.modules.masks import attention_mask, intersection
 from attnviz.modules.norm import LayerNorm, RMSNorm
@@ -32,17 +34,38 @@ FEED_FORWARDS = {"swiglu": SwiGLU, "geglu": GeGLU, "gelu": GELUFeedForward}
 
 
 def _grouped(model: ModelConfig, c: Grouped) -> nn.Module:
-    return GroupedQueryAttention(
+    kind, own = _kind_of(c)
+    return kind(
         model.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias,
         qk_norm=None if c.qk_norm is None else lambda D: RMSNorm(D, model.norm_eps), scale=c.scale, softcap=c.softcap,
+        **own,
     )  # fmt: skip
+
+
+def _kind_of(c: Grouped) -> tuple[type[nn.Module], dict[str, Any]]:
+    """Return the class of this grouped-query attention, with the options that it alone has."""
+    if isinstance(c, IndexedGrouped):
+        return SparseAttention, _indexer(c)
+    if not (c.sink_logits or c.gate or c.reads_cache):
+        return GroupedQueryAttention, {}
+    kind = CacheReadingAttention if c.reads_cache else ExtendedAttention
+    return kind, {"sink_logits": c.sink_logits, "gate": c.gate, "gate_bias": c.gate_bias}
 
 
 def _latent(model: ModelConfig, c: Latent) -> nn.Module:
-    return MultiHeadLatentAttention(
-        model.d_model, c.n_heads, kv_lora_rank=c.kv_lora_rank, qk_nope_head_dim=c.qk_nope_head_dim,
-        qk_rope_head_dim=c.qk_rope_head_dim, v_head_dim=c.v_head_dim, q_lora_rank=c.q_lora_rank,
-    )  # fmt: skip
+    return MultiHeadLatentAttention(model.d_model, c.n_heads, **_sizes(c))
+
+
+def _sizes(c: Latent) -> dict[str, Any]:
+    return {name: getattr(c, name) for name in c.own_fields}
+
+
+def _indexed_latent(model: ModelConfig, c: IndexedLatent) -> nn.Module:
+    return SparseLatentAttention(model.d_model, c.n_heads, **_sizes(c), **_indexer(c))
+
+
+def _indexer(c: Indexed) -> dict[str, Any]:
+    return {"top_k": c.top_k, "n_index_heads": c.n_index_heads, "index_dim": c.index_dim}
 
 
 def _dense(model: ModelConfig, c: Dense) -> nn.Module:
@@ -55,15 +78,20 @@ def _activation(model: ModelConfig, c: Dense) -> str:
 
 
 BUILT: dict[type, Callable[[ModelConfig, Any], nn.Module]] = {  # how each mechanism that runs is built
-    Grouped: _grouped, Latent: _latent, Dense: _dense,
+    Grouped: _grouped, IndexedGrouped: _grouped, Latent: _latent, IndexedLatent: _indexed_latent, Dense: _dense,
 }  # fmt: skip
 NONE, NO = (None,), (False,)
-RUNS: dict[type, dict[str, tuple]] = {  # values of fields that run, where not all do
-    Grouped: {"qk_norm": (None, "head"), "sink_logits": NO, "chunked": NO, "v_head_dim": NONE, "gate": NONE,
-              "values_are_keys": NO, "reads_cache": NO},
-    Latent: {"sink_logits": NO, "chunked": NO, "bias": NO, "gate": NONE},
-    Layer: {"n_norms": (2, 4), "parallel": NO, "shares_cache_of": NONE, "shares_weights_of": NONE},
+GROUPED_RUNS: dict[str, tuple] = {
+    "qk_norm": (None, "head"), "chunked": NO, "v_head_dim": NONE, "values_are_keys": NO,
 }  # fmt: skip
+LATENT_RUNS: dict[str, tuple] = {"sink_logits": NO, "chunked": NO, "bias": NO, "gate": NONE}
+RUNS: dict[type, dict[str, tuple]] = {  # values of fields that run, where not all do
+    Grouped: GROUPED_RUNS,
+    Latent: LATENT_RUNS,
+    IndexedGrouped: {**GROUPED_RUNS, "sink_logits": NO, "gate": NONE, "reads_cache": NO},
+    IndexedLatent: {**LATENT_RUNS, "shared": NO},
+    Layer: {"n_norms": (2, 4), "parallel": NO, "shares_weights_of": NONE},
+}
 OF_ALL_LAYERS = {  # the same fields, of a ModelConfig
     "sink_logits": "attention_sinks", "n_norms": "norms_per_layer", "parallel": "parallel_block",
 }  # fmt: skip
@@ -247,7 +275,7 @@ class Transformer(nn.Module):
         kernel: called in place of `attend` in each layer, for example one that returns no weights.
         """
         past = len(cache[0]) if cache else 0
-        options = self.attention_options(ids.shape[1], past, mask)
+        options = self.attention_options(ids.shape[1], past, mask, cache)
         if absorbed:
             options = [
                 {**option, "absorbed": True} if layer.mixer.absorbed else option
@@ -255,10 +283,9 @@ class Transformer(nn.Module):
             ]
         form: dict[str, Any] = {"kernel": kernel} if kernel else {}
         place = {"start": past} if self.config.position == "learned" else {}
-        caches: list[KVCache] | list[None] = cache or [None] * len(self.blocks)
         x = self.embed(ids, **place)  # (B, T, C)
-        for block, option, own in zip(self.blocks, options, caches, strict=True):
-            x = block(x, cache=own, record=record, **option, **form)
+        for block, option in zip(self.blocks, options, strict=True):
+            x = block(x, record=record, **option, **form)
         return self.logits(x)
 
     def logits(self, x: Tensor) -> Tensor:
@@ -272,9 +299,12 @@ class Transformer(nn.Module):
         """Multiply x (..., C) by the unembedding: (..., vocab_size)."""
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 
-    def attention_options(self, n_tokens: int, past: int = 0, mask: Tensor | None = None) -> list[dict[str, Any]]:
-        """Return the options of each layer's attention for n_tokens after `past` cached ones: its rope, and its mask
-        combined with `mask`. Layers with the same window share a mask, layers with the same rotation a rope."""
+    def attention_options(
+        self, n_tokens: int, past: int = 0, mask: Tensor | None = None, cache: Sequence[Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the options of each layer's attention for n_tokens after `past` cached ones: its rope, its mask
+        combined with `mask`, and its cache. Layers with the same window share a mask, layers with the same rotation a
+        rope, and layers with the same keys and values what these are passed on in: run the layers in order."""
         c, device, total = self.config, self.embed.weight.device, past + n_tokens
         patterns = {
             (window, n_sinks): attention_mask(
@@ -289,9 +319,18 @@ class Transformer(nn.Module):
             {
                 "mask": masks[layer.mixer.window, layer.mixer.n_sinks],
                 "rope": rotations[layer.rotary_dim, layer.rope_theta, layer.rope_scaled],
+                **({} if own is None else {"cache": own}),
             }
-            for layer in c.layers
+            for layer, own in zip(c.layers, self._caches(cache), strict=True)
         ]
+
+    def _caches(self, cache: Sequence[Any] | None) -> list[Any]:
+        """Return each layer's cache: its own, or one `Passing` for a layer and those that read its keys and values."""
+        own = [None] * len(self.blocks) if cache is None else cache
+        sources = [i if layer.shares_cache_of is None else layer.shares_cache_of
+                   for i, layer in enumerate(self.config.layers)]  # fmt: skip
+        passing = {i: Passing(own[i]) for i in sources if sources.count(i) > 1}
+        return [passing.get(source, own[source]) for source in sources]
 
 
 @lru_cache(64)
@@ -308,14 +347,16 @@ def layer_input(
     token_ids: Sequence[int] | Sequence[Sequence[int]],
     layer: int,
     record: Callable[..., None] | None = None,
+    options: Sequence[dict[str, Any]] | None = None,
 ) -> Tensor:
     """Compute the input of this layer's attention, the normed hidden states: (B, T, C).
 
     token_ids: of one text, (T,), or of B texts of one length, (B, T). record: callback for the layers before it.
+    options: of all layers, `model.attention_options(T)`, if the layer itself is run with them afterwards.
     """
     x = model.embed(torch.atleast_2d(torch.as_tensor(token_ids)))
-    for block, options in zip(model.blocks[:layer], model.attention_options(x.shape[1]), strict=False):
-        x = block(x, record=record, **options)
+    for block, option in zip(model.blocks[:layer], options or model.attention_options(x.shape[1]), strict=False):
+        x = block(x, record=record, **option)
     return model.blocks[layer].attn_norm(x)
 
 
@@ -329,6 +370,8 @@ def check_runnable(c: ModelConfig) -> None:
         _check_runs(name, getattr(c, name), values)
     for _, layer in c.layer_counts:
         _check_layer(c, layer)
+    for i, layer in enumerate(c.layers):
+        _check_sharing(c, i, layer)
     if (most := max(layer.mixer.n_heads for layer in c.layers)) != c.n_heads:
         raise ConfigError(f"n_heads must be the most of any layer, {most}, not {c.n_heads}")
     if c.norm == "rmsnorm" and c.norm_bias:
@@ -360,8 +403,30 @@ def _check_layer(c: ModelConfig, layer: Layer) -> None:
             raise ConfigError(f"gated must be {activation in GATED} with {activation!r}, not {feed_forward.gated}")
     if type(layer.mixer) is Latent and not c.mixed_layers and (c.qk_norm or c.attention_scale or c.attention_softcap):
         raise ConfigError("latent attention runs without qk_norm, attention_scale and attention_softcap")
+    if layer.mixer.sink_logits and layer.mixer.softcap is not None:
+        raise ConfigError("sink_logits runs without softcap, which would bound the sink too")
+    if isinstance(layer.mixer, Indexed) and layer.mixer.index_dim < layer.rotary_dim:
+        raise ConfigError(f"index_dim must be at least {layer.rotary_dim}, the dimensions that RoPE rotates, "
+                          f"not {layer.mixer.index_dim}")  # fmt: skip
     if layer.rotary_dim % 2:
         raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs for RoPE, not {layer.rotary_dim}")
+
+
+def _check_sharing(c: ModelConfig, index: int, layer: Layer) -> None:
+    """Raise ConfigError unless a layer without keys and values can read those of the layer that it names."""
+    source, name = layer.shares_cache_of, f"mixed_layers[{index}].shares_cache_of"
+    if layer.mixer.reads_cache != (source is not None):
+        needed = "must name a layer with reads_cache = True" if source is None else "needs reads_cache = True"
+        raise ConfigError(f"{name} {needed}, in which a layer has no keys and values of its own")
+    if source is None:
+        return
+    read = c.layers[source]
+    keys = [(own.mixer.cached(), own.rotary_dim, own.rope_theta, own.rope_scaled) for own in (layer, read)]
+    if read.mixer.reads_cache or keys[0] != keys[1]:
+        raise ConfigError(
+            f"{name} must be a layer with keys and values of its own and the same KV heads, head_dim and rotation, "
+            f"not {source}"
+        )
 
 
 def _check_runs(name: str, value: object, values: tuple) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from attnviz.compute.view import View
-from attnviz.mechanisms import Grouped
 from attnviz.ui import state
 
 
 def source_button(view: View) -> None:
     """Button that opens the dialog."""
     if st.button("View source", icon=":material/code:", key="view-source"):
-        _show(Grouped.source if view.config_problem else view.config.mixer.source, state.page().path == "decode")
+        _show("attention.py" if view.config_problem else view.mixer.source, state.page().path == "decode")
 
 
 @st.dialog("The code that just ran", width="large")

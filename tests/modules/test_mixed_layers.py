@@ -196,10 +196,10 @@ def test_without_rope_no_layer_is_rotated(model):
         (Layer((SINGLE, LATENT, Dense(7))), "one mixer, then one feed-forward, not grouped-query attention, latent"),
         (Layer((Dense(7),)), "one mixer, then one feed-forward, not feed-forward"),
         (Layer((SINGLE, Dense(7)), parallel=True), "parallel = False only, not True"),
-        (Layer((SINGLE, Dense(7)), shares_cache_of=0), "shares_cache_of = None only, not 0"),
+        (Layer((SINGLE, Dense(7)), shares_cache_of=0), "needs reads_cache = True"),
         (Layer((SINGLE, Dense(7)), shares_weights_of=1), "shares_weights_of = None only, not 1"),
         (Layer((SINGLE, Dense(7)), n_norms=1), "n_norms = 2 or 4 only, not 1"),
-        (Layer((replace(SINGLE, sink_logits=True), Dense(7))), "sink_logits = False only, not True"),
+        (Layer((replace(SINGLE, chunked=True), Dense(7))), "chunked = False only, not True"),
         (Layer((replace(LATENT, qk_rope_head_dim=3), Dense(7)), rope_theta=5.0), "qk_rope_head_dim must be even"),
     ],
 )

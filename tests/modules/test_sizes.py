@@ -14,12 +14,21 @@ SIZES = {
     modules.GroupedQueryAttention: {"d_model": 30, "n_heads": 6, "n_kv_heads": 3, "head_dim": 7, "d_out": 11},
     modules.MultiHeadAttention: {"d_model": 30, "n_heads": 6, "head_dim": 7, "d_out": 11},
     modules.MultiQueryAttention: {"d_model": 30, "n_heads": 6, "head_dim": 7, "d_out": 11},
+    modules.ExtendedAttention: {"d_model": 30, "n_heads": 6, "n_kv_heads": 3, "head_dim": 7, "d_out": 11},
+    modules.CacheReadingAttention: {"d_model": 30, "n_heads": 6, "n_kv_heads": 3, "head_dim": 7, "d_out": 11},
+    modules.SparseAttention: {
+        "d_model": 30, "n_heads": 6, "n_kv_heads": 3, "head_dim": 7, "top_k": 5, "n_index_heads": 2, "index_dim": 9,
+    },
     modules.SelfAttention: {"d_in": 13, "d_out": 5},
     modules.FusedSelfAttention: {"d_in": 13, "d_out": 5},
     modules.StackedHeads: {"d_model": 30, "n_heads": 6, "head_dim": 7},
     modules.MultiHeadLatentAttention: {
         "d_model": 29, "n_heads": 3, "kv_lora_rank": 13, "qk_nope_head_dim": 5, "qk_rope_head_dim": 6, "v_head_dim": 7,
         "q_lora_rank": 11,
+    },
+    modules.SparseLatentAttention: {
+        "d_model": 29, "n_heads": 3, "kv_lora_rank": 13, "qk_nope_head_dim": 5, "qk_rope_head_dim": 6, "v_head_dim": 7,
+        "q_lora_rank": 11, "top_k": 5, "n_index_heads": 2, "index_dim": 9,
     },
     modules.SwiGLU: {"d_model": 13, "d_ff": 17},
     modules.GeGLU: {"d_model": 13, "d_ff": 17},

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnviz.mechanisms import OWN
 from attnviz.modules import GroupedQueryAttention, KVCache, RMSNorm, Rope, SwiGLU, apply_rope, rope_frequencies
 from attnviz.modules.sources import sources
 from tests.oracles import agree
 
 MODULES = Path(__file__).resolve().parents[2] / "attnviz" / "modules"
-ALONE = ("attention", "rope", "norm", "feedforward", "cache")
+ALONE = ("attention", "sparse", "rope", "norm", "feedforward", "cache")
 
 # The script for each file reads `inputs` and `weights`, and writes `outputs`.
 SCRIPTS = {
@@ -30,6 +29,12 @@ SCRIPTS = {
         record = []
         outputs = [layer(inputs[0], causal=True, record=lambda **found: record.append(found))]
         outputs += [record[0][name] for name in "qkv"]
+    """,
+    "sparse": """
+        from sparse import index_scores, top_k_mask
+        q = inputs[0].unsqueeze(1).expand(-1, 5, -1, -1)
+        scores = index_scores(q, inputs[0], inputs[0][..., :5])
+        outputs = [scores, top_k_mask(scores, 3).float()]
     """,
     "rope": """
         from rope import Rope, apply_rope, rope_frequencies
@@ -110,6 +115,14 @@ def test_the_cache_alone_holds_what_it_was_given(alone: dict) -> None:
     assert agree(k, GIVEN) and agree(v, GIVEN) and n_bytes == ours.nbytes == 2 * GIVEN.nbytes
 
 
+def test_index_scores_alone_are_those_of_loops(alone: dict) -> None:
+    scores, mask = alone["sparse"]
+    for b, t, s in ((0, 0, 0), (1, 2, 6), (1, 6, 3)):  # weights of index head i: x's dimension i
+        product = max(0.0, float(GIVEN[b, t] @ GIVEN[b, s]))
+        assert float(scores[b, t, s]) == pytest.approx(product * float(GIVEN[b, t, :5].sum()), abs=1e-5)
+    assert mask.shape == (2, 1, 7, 7) and mask.sum(-1).eq(3).all()
+
+
 def test_the_reader_sees_attention_in_at_most_120_lines() -> None:
     assert len((MODULES / "attention.py").read_text().splitlines()) <= 120
 
@@ -133,11 +146,10 @@ def undefined(source: str) -> set[str]:
     return read - made
 
 
-@pytest.mark.parametrize("own", [mixer.source for mixer in OWN.values()])
+@pytest.mark.parametrize("own", ["attention.py", "latent.py", "extended.py", "indexed.py"])
 def test_each_file_that_is_shown_is_whole_and_defines_its_names(own: str) -> None:
-    shown = sources(own)
-    assert set(shown) - {"latent.py"} == {f"{name}.py" for name in ALONE}
-    assert ("latent.py" in shown) == (own == "latent.py")
+    shown, beside = sources(own), {"sparse.py", "latent.py"} if own == "indexed.py" else set()
+    assert set(shown) == {own} | beside | {f"{name}.py" for name in ALONE} - ({"sparse.py"} - beside)
     for name, source in shown.items():
         assert source == (MODULES / name).read_text()
         compile(source, name, "exec")

@@ -303,7 +303,7 @@ def test_one_token_and_none():
         (dict(ffn="relu"), "ffn"), (dict(norms_per_layer=1), "norms_per_layer"),
         (dict(qk_norm="width"), "qk_norm"), (dict(parallel_block=True), "parallel_block"),
         (MLA | dict(qk_norm="head"), "qk_norm"), (MLA | dict(attention_softcap=3.0), "softcap"),
-        (dict(attention_sinks=True), "attention_sinks"), (dict(position="alibi"), "alibi"),
+        (MLA | dict(attention_sinks=True), "attention_sinks"), (dict(position="alibi"), "alibi"),
         (dict(moe=MoEConfig(3, 2, 5)), "mixture of experts"), (dict(embedding_norm=True), "embedding_norm"),
         (dict(lm_head_bias=True), "lm_head_bias"), (dict(norm_bias=True), "norm_bias"),
     ],

@@ -160,7 +160,7 @@ def test_of_a_mixture_with_a_window_active_parameters_and_both_growths_are_shown
         ),
         ({"model_type": "gemma3n"}, "16 × GQA-2, window 512 and 4 × GQA-2; 15 layers more read the cache", False, ""),
         ({"model_type": "llama4"}, "36 × GQA-8, chunks of 8,192 and 12 × GQA-8", False, ""),
-        ({"model_type": "deepseek_v32"}, "61 × MLA, top 2,048 keys", False, "sparse attention"),
+        ({"model_type": "deepseek_v32"}, "61 × MLA, top 2,048 keys", False, ""),
         ({"model_type": "jamba"}, "28 × Mamba and 4 × GQA-8", True, "Mamba"),
         ({"model_type": "mamba2"}, "64 × Mamba-2", True, "Mamba-2"),
     ],
