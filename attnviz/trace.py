@@ -31,10 +31,10 @@ class LayerTrace:
     mixer: Mixer
     q: np.ndarray  # (H, T, D), rotated by RoPE
     k: np.ndarray  # (K, T, D), rotated by RoPE; for MLA expanded, so K = H
-    v: np.ndarray  # (K, T, V)
+    v: np.ndarray  # (K, T, V); of the gated delta rule after its convolution, as q and k, and (H, T, V)
     q_pre_rope: np.ndarray  # (H, T, D)
     k_pre_rope: np.ndarray  # (K, T, D)
-    weights: np.ndarray  # (H, T, T), each row sums to 1 (or to 0 where all keys are masked)
+    weights: np.ndarray  # (H, T, T), each row sums to 1 (or to 0 where all keys are masked), unless they are effective
     allowed: np.ndarray  # (T, T) bool, True = may attend
     scale: float  # factor on q·k before the softmax: the mixer's own, else 1 / sqrt(D); in MLA times YaRN's mscale²
     own: Mapping[str, np.ndarray] = field(default_factory=dict)  # what only this mechanism records
@@ -63,7 +63,7 @@ class LayerTrace:
 
     def values_of(self, head: int) -> np.ndarray:
         """Return the values that a query head reads, (T, V)."""
-        return self.v[self.mixer.kv_head_of[head]]
+        return self.v[self.mixer.value_head_of[head]]
 
     @property
     def nbytes(self) -> int:

@@ -87,11 +87,13 @@ PACKAGES = {
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
 }
-STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "sparse", "rope", "norm", "feedforward", "cache")}
+STAND_ALONE = {
+    f"attnviz.modules.{name}" for name in ("attention", "delta", "sparse", "rope", "norm", "feedforward", "cache")
+}
 MAX_SERVER_LINES = 1010  # of all files of attnviz/server together
 CACHES = {"lru_cache", "cachetools", "cache_data", "cache_resource", "computed_once"}
 MECHANISMS = {"mha", "gqa", "mqa", "mla"}
-MIXERS = {"Grouped", "Latent"}  # their classes
+MIXERS = {"Grouped", "Latent", "GatedDelta"}  # their classes
 # Where mechanisms are made, read from files or taught; hf_*.py read config.json too.
 COMPARING = {"mechanisms", "modules", "config", "checkpoints", "training", "mistakes", "practice"}
 MODULES = re.compile(r"attnviz[.]modules\b")

@@ -31,11 +31,42 @@ class GatedDelta(Recurrent):
     decay: str | None = None
     gate: str = "full"
 
-    only_costs: ClassVar[str] = (
-        "AttnViz counts the gated delta rule and does not run it: it has a state per head and no map of weights."
-    )
+    called: ClassVar[str] = "the gated delta rule"
+    maps: ClassVar[str] = "effective weights"
+    source: ClassVar[str] = "delta.py"
     kind: ClassVar[str] = "delta"
     name: ClassVar[str] = "gated delta rule"
+
+    @property
+    def n_kv_heads(self) -> int:
+        """Key heads: value heads that share one have the same queries and keys."""
+        return self.n_key_heads
+
+    @property
+    def value_head_of(self) -> tuple[int, ...]:
+        return tuple(range(self.n_heads))
+
+    @property
+    def value_dim(self) -> int:
+        return self.head_dim
+
+    @property
+    def score_root(self) -> float:
+        return self.key_dim
+
+    def traced_bytes(self, n_tokens: int) -> int:
+        """Return the bytes of q and k, twice each, v, decay, β, output and weights per token, and of the state."""
+        H, D, V = self.n_heads, self.key_dim, self.head_dim
+        per_token = 2 * (H + self.n_key_heads) * D + 2 * H * V + 2 * H + H * n_tokens
+        return 4 * (n_tokens * per_token + H * D * V)
+
+    def cannot(self, what: str) -> str:
+        if what == "run" and (self.decay is not None or self.gate != "full"):
+            return (
+                "AttnViz counts the gated delta rule with a decay per channel and does not run it in a model, but with "
+                "one decay per head."
+            )
+        return self.refusals.get(what, "")
 
     def summary(self) -> str:
         kind = "a decay per channel" if self.decay else "a decay per head"

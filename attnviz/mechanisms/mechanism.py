@@ -93,6 +93,8 @@ class Mixer(Mechanism):
     """A part that mixes tokens. Its class says what it has; a page asks and does not compare names."""
 
     shares_kv_heads: ClassVar[bool]  # several query heads can read one cached KV head
+    attends: ClassVar[bool] = True  # by a softmax over keys: the weights of a query are positive and sum to at most 1
+    maps: ClassVar[str] = "attention weights"  # what its maps show; "" where it has none
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
     own_fields: ClassVar[tuple[str, ...]] = ()  # of a ModelConfig, which belong to no other mixer
     rotated_tensor: ClassVar[int]  # which of its cached tensors RoPE has rotated
@@ -146,6 +148,11 @@ class Mixer(Mechanism):
     def kv_head_of(self) -> tuple[int, ...]:
         """The KV head that each query head reads: head h reads `h // group_size` (interleaved, not tiled)."""
         return tuple(h // self.group_size for h in range(self.n_heads))
+
+    @property
+    def value_head_of(self) -> tuple[int, ...]:
+        """The head of values that each query head reads."""
+        return self.kv_head_of
 
     @property
     def costed(self) -> Mixer:

@@ -20,6 +20,8 @@ class Recurrent(Mixer):
     n_heads: int = 1
     head_dim: int
 
+    attends: ClassVar[bool] = False
+    maps: ClassVar[str] = ""
     shares_kv_heads: ClassVar[bool] = False
     absorbed: ClassVar[bool] = False
     rotated_tensor: ClassVar[int] = 0

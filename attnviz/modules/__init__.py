@@ -1,7 +1,8 @@
 """The attention modules that the app runs. Needs only torch; independent of text, figures and the browser."""
 
 from attnviz.modules.attention import Attended, GroupedQueryAttention, attend
-from attnviz.modules.cache import KVCache
+from attnviz.modules.cache import KVCache, StateCache
+from attnviz.modules.delta import GatedDeltaNet
 from attnviz.modules.extended import CacheReadingAttention, ExtendedAttention
 from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
 from attnviz.modules.heads import (
@@ -26,6 +27,7 @@ __all__ = [
     "ExtendedAttention",
     "FusedSelfAttention",
     "GELUFeedForward",
+    "GatedDeltaNet",
     "GeGLU",
     "GroupedQueryAttention",
     "KVCache",
@@ -41,6 +43,7 @@ __all__ = [
     "SparseAttention",
     "SparseLatentAttention",
     "StackedHeads",
+    "StateCache",
     "SwiGLU",
     "Transformer",
     "apply_rope",

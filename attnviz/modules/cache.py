@@ -1,4 +1,6 @@
-"""The KV cache of one attention layer. B batch, T new tokens, S tokens so far, K KV heads, D head_dim.
+"""The KV cache of one attention layer, and the state of a linear one.
+
+B batch, T new tokens, S tokens so far, K KV heads, D head_dim.
 
 This file needs only torch.
 """
@@ -66,3 +68,46 @@ class KVCache:
     def reserved_bytes(self) -> int:
         """Size of the buffers in bytes, unused capacity included."""
         return sum(buffer.untyped_storage().nbytes() for buffer in self.buffers)
+
+
+class StateCache:
+    """What a linear layer keeps of the tokens so far, owned by the caller that decodes; it does not grow.
+
+    The state (B, H, D, V) and the last inputs of the layer's convolution (B, taps, channels). Earlier states are not
+    kept, so it cannot be cut.
+    """
+
+    def __init__(self) -> None:
+        self.state: Tensor | None = None
+        self.inputs: Tensor | None = None
+        self.length = 0
+
+    def update(self, state: Tensor, inputs: Tensor, n_tokens: int) -> None:
+        """Replace state and inputs by those after n_tokens more."""
+        self.state, self.inputs, self.length = state, inputs, self.length + n_tokens
+
+    def cut(self, length: int) -> None:
+        """Forget nothing or everything. ValueError for a length between: the state after it is not kept."""
+        if length not in (0, self.length):
+            raise ValueError(f"length must be 0 or {self.length}, the tokens read: a state holds no earlier one")
+        if not length:
+            self.state, self.inputs, self.length = None, None, 0
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The state and the convolution's inputs."""
+        return tuple(t for t in (self.state, self.inputs) if t is not None)
+
+    def __len__(self) -> int:
+        """Return the number of tokens read."""
+        return self.length
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the state and the inputs in bytes."""
+        return sum(t.numel() * t.element_size() for t in self.tensors)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """The same: nothing is kept in reserve."""
+        return self.nbytes

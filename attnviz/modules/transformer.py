@@ -15,9 +15,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.config import PER_LAYER, RUN_FIELDS, ConfigError, ModelConfig
-from attnviz.mechanisms import GATED, Dense, Grouped, Indexed, IndexedGrouped, IndexedLatent, Latent, Layer, Mixer
+from attnviz.mechanisms import (
+    GATED,
+    Dense,
+    GatedDelta,
+    Grouped,
+    Indexed,
+    IndexedGrouped,
+    IndexedLatent,
+    Latent,
+    Layer,
+    Mixer,
+)
 from attnviz.modules.attention import Attended, GroupedQueryAttention
-from attnviz.modules.cache import KVCache
+from attnviz.modules.cache import KVCache, StateCache
+from attnviz.modules.delta import GatedDeltaNet
 from attnviz.modules.embedding import PositionEmbedding, ScaledEmbedding, empty_embedding
 from attnviz.modules.extended import CacheReadingAttention, ExtendedAttention, Passing
 from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
@@ -68,6 +80,13 @@ def _indexer(c: Indexed) -> dict[str, Any]:
     return {"top_k": c.top_k, "n_index_heads": c.n_index_heads, "index_dim": c.index_dim}
 
 
+def _delta(model: ModelConfig, c: GatedDelta) -> nn.Module:
+    return GatedDeltaNet(
+        model.d_model, c.n_heads, c.n_key_heads, key_dim=c.key_dim, head_dim=c.head_dim, taps=c.taps,
+        norm_eps=model.norm_eps,
+    )  # fmt: skip
+
+
 def _dense(model: ModelConfig, c: Dense) -> nn.Module:
     return FEED_FORWARDS[_activation(model, c)](model.d_model, c.d_ff, bias=c.bias)
 
@@ -78,7 +97,8 @@ def _activation(model: ModelConfig, c: Dense) -> str:
 
 
 BUILT: dict[type, Callable[[ModelConfig, Any], nn.Module]] = {  # how each mechanism that runs is built
-    Grouped: _grouped, IndexedGrouped: _grouped, Latent: _latent, IndexedLatent: _indexed_latent, Dense: _dense,
+    Grouped: _grouped, IndexedGrouped: _grouped, Latent: _latent, IndexedLatent: _indexed_latent,
+    GatedDelta: _delta, Dense: _dense,
 }  # fmt: skip
 NONE, NO = (None,), (False,)
 GROUPED_RUNS: dict[str, tuple] = {
@@ -90,6 +110,7 @@ RUNS: dict[type, dict[str, tuple]] = {  # values of fields that run, where not a
     Latent: LATENT_RUNS,
     IndexedGrouped: {**GROUPED_RUNS, "sink_logits": NO, "gate": NONE, "reads_cache": NO},
     IndexedLatent: {**LATENT_RUNS, "shared": NO},
+    GatedDelta: {"decay": NONE, "gate": ("full",)},
     Layer: {"n_norms": (2, 4), "parallel": NO, "shares_weights_of": NONE},
 }
 OF_ALL_LAYERS = {  # the same fields, of a ModelConfig
@@ -194,8 +215,13 @@ class Transformer(nn.Module):
         """
         with torch.device("meta"):
             model = cls(config)
-        generator, weights = torch.Generator().manual_seed(seed), {}
+        generator, weights = torch.Generator().manual_seed(seed), dict[str, Tensor]()
+        for prefix, module in model.named_modules():
+            if isinstance(module, GatedDeltaNet):
+                weights |= {f"{prefix}.{name}": drawn for name, drawn in module.drawn(generator).items()}
         for name, p in model.named_parameters():
+            if name in weights:
+                continue
             if name.endswith("norm.weight"):
                 weights[name] = torch.ones(p.shape)
             elif name.endswith("bias"):
@@ -237,9 +263,9 @@ class Transformer(nn.Module):
             block.attn = attn
         return other
 
-    def new_cache(self) -> list[KVCache]:
-        """Return an empty KV cache per layer."""
-        return [KVCache() for _ in self.blocks]
+    def new_cache(self) -> list[Any]:
+        """Return an empty KV cache per layer, or an empty state where the layer keeps one."""
+        return [StateCache() if layer.mixer.state() else KVCache() for layer in self.config.layers]
 
     def rope(self, layer: int = 0, length: int | None = None) -> Rope | None:
         """Return the rotation of a layer's q and k for a text of this many tokens; None without RoPE.
@@ -261,7 +287,7 @@ class Transformer(nn.Module):
         ids: Tensor,
         *,
         mask: Tensor | None = None,
-        cache: list[KVCache] | None = None,
+        cache: list[Any] | None = None,
         record: Callable[..., None] | None = None,
         absorbed: bool = False,
         kernel: Callable[..., Attended] | None = None,
@@ -272,7 +298,7 @@ class Transformer(nn.Module):
         record: callback for the intermediate tensors of each layer's attention, for example a `Recording`.
         absorbed: run the layers that have an absorbed form (MLA) in it: fewer multiplications if few tokens read a long
         cache.
-        kernel: called in place of `attend` in each layer, for example one that returns no weights.
+        kernel: called in place of `attend` in each layer that attends, for example one that returns no weights.
         """
         past = len(cache[0]) if cache else 0
         options = self.attention_options(ids.shape[1], past, mask, cache)
@@ -281,11 +307,15 @@ class Transformer(nn.Module):
                 {**option, "absorbed": True} if layer.mixer.absorbed else option
                 for option, layer in zip(options, self.config.layers, strict=True)
             ]
-        form: dict[str, Any] = {"kernel": kernel} if kernel else {}
+        if kernel:
+            options = [
+                {**option, "kernel": kernel} if layer.mixer.attends else option
+                for option, layer in zip(options, self.config.layers, strict=True)
+            ]
         place = {"start": past} if self.config.position == "learned" else {}
         x = self.embed(ids, **place)  # (B, T, C)
         for block, option in zip(self.blocks, options, strict=True):
-            x = block(x, record=record, **option, **form)
+            x = block(x, record=record, **option)
         return self.logits(x)
 
     def logits(self, x: Tensor) -> Tensor:
@@ -408,6 +438,10 @@ def _check_layer(c: ModelConfig, layer: Layer) -> None:
     if isinstance(layer.mixer, Indexed) and layer.mixer.index_dim < layer.rotary_dim:
         raise ConfigError(f"index_dim must be at least {layer.rotary_dim}, the dimensions that RoPE rotates, "
                           f"not {layer.mixer.index_dim}")  # fmt: skip
+    if layer.mixer.n_heads % layer.mixer.n_kv_heads:
+        raise ConfigError(f"n_key_heads must divide n_heads = {layer.mixer.n_heads}, not {layer.mixer.n_kv_heads}")
+    if layer.mixer.state() and not c.causal:
+        raise ConfigError(f"{layer.mixer.called} runs with causal = True only: its state reads one token after another")
     if layer.rotary_dim % 2:
         raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs for RoPE, not {layer.rotary_dim}")
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from attnviz.checkpoints import FOLDER, list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
 from attnviz.experiments.conversion import group_kv_heads
+from attnviz.mechanisms import GatedDelta
 from attnviz.modules import Transformer
 from attnviz.text import TOKENIZER_FILE, Tokenizer
 from attnviz.training.data import VOCAB_SIZE, Batches, read_text, token_stream, train_tokenizer
@@ -35,7 +37,9 @@ LATENT: dict[str, Any] = {
     "v_head_dim": 24,
 }
 KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
-FAMILY = (*KV_HEADS, "mla")
+DELTA = GatedDelta(n_heads=8, n_key_heads=4, key_dim=24, head_dim=24, taps=4)
+FAMILY = (*KV_HEADS, "mla", "hybrid")
+OF_THEIR_OWN = ("mla", "hybrid")  # whose weights begin from no other's
 FRONT = "gqa-4"
 FRONT_TEXT = (  # the app's default text
     "The little girl found a red ball in the garden. The old man laughed. "
@@ -49,7 +53,12 @@ SECOND, SECOND_DROPOUT = 1800, 0.15  # steps and dropout of a second cosine, aga
 
 
 def config_of(variant: str) -> ModelConfig:
-    """Return the configuration of a variant: the same decoder with 8, 4, 2 or 1 KV heads, or with MLA."""
+    """Return the configuration of a variant: the same decoder with 8, 4, 2 or 1 KV heads, with MLA, or with GQA-4 in
+    the last layer and the gated delta rule in the others."""
+    if variant == "hybrid":
+        (*first, last) = config_of("gqa-4").layers
+        linear = (replace(layer, parts=(DELTA, *layer.feed_forwards), rope_theta=None) for layer in first)
+        return replace(config_of("gqa-4"), mixed_layers=(*linear, last))
     return ModelConfig(**SHAPE, **LATENT) if variant == "mla" else ModelConfig(**SHAPE, n_kv_heads=KV_HEADS[variant])
 
 
@@ -57,8 +66,8 @@ def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
     """Return the initial model and the recipe of a run.
 
     `base` is MHA before the decay; mha, gqa-4, gqa-2 and mqa continue from it, with KV heads averaged into groups
-    (arXiv 2305.13245). mla gets the same number of tokens in one run. `<variant>-second` continues each of them, for as
-    many steps as give all variants the same total number of tokens.
+    (arXiv 2305.13245). mla and hybrid get the same number of tokens in one run each. `<variant>-second` continues each
+    of them, for as many steps as give all variants the same total number of tokens.
     """
     first = variant.removesuffix("-second")
     if first != variant:
@@ -66,8 +75,8 @@ def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
         return model, Recipe(decay_steps=second_steps(first), dropout=SECOND_DROPOUT, seed=seed + 2)
     if variant == "base":
         return initial(config_of("mha"), seed), Recipe(PRIMER, HOLD, 0, seed=seed)
-    if variant == "mla":
-        return initial(config_of("mla"), seed), Recipe(PRIMER, HOLD, DECAY, seed=seed)
+    if variant in OF_THEIR_OWN:
+        return initial(config_of(variant), seed), Recipe(PRIMER, HOLD, DECAY, seed=seed)
     base = trained("base", runs)
     return group_kv_heads(base, KV_HEADS[variant]), Recipe(PRIMER_AGAIN.get(variant, 0), 0, DECAY, seed=seed + 1)
 

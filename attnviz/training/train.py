@@ -13,11 +13,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.training.data import Batches
+
+RATES = ("A_log", "dt_bias")  # parameters of gated DeltaNet
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ def initial(config: ModelConfig, seed: int) -> Transformer:
     """Initialise weights with standard deviation 0.02: with a larger one the induction heads do not appear in time."""
     model, generator = Transformer.random(config, seed), torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for p in model.parameters():
-            if p.ndim > 1:  # norms stay 1
-                p.normal_(0.0, 0.02, generator=generator)
+        for module in model.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):  # norms stay 1, convolutions and decays as they are drawn
+                module.weight.normal_(0.0, 0.02, generator=generator)
     return model
 
 
@@ -74,9 +76,7 @@ def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *,
     folder.mkdir(parents=True, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).train()
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.peak_lr, betas=(0.9, 0.95), weight_decay=recipe.weight_decay, fused=True
-    )
+    optimizer = torch.optim.AdamW(_groups(model, recipe), lr=recipe.peak_lr, betas=(0.9, 0.95), fused=True)
     start = _restore(model, optimizer, folder)
     add_dropout(model, recipe.dropout)
     forward = torch.compile(model) if compile_model else model
@@ -89,6 +89,14 @@ def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *,
             losses = []
         if (step + 1) % 200 == 0 or step + 1 == recipe.steps:
             _save(model, optimizer, step + 1, recipe, folder)
+
+
+def _groups(model: Transformer, recipe: Recipe) -> list[dict[str, Any]]:
+    """Return the optimiser's groups: the rates of a decaying state are themselves not decayed towards 0."""
+    rates = [p for name, p in model.named_parameters() if name.endswith(RATES)]
+    others = [p for name, p in model.named_parameters() if not name.endswith(RATES)]
+    decayed = {"params": others, "weight_decay": recipe.weight_decay}
+    return [decayed, *([{"params": rates, "weight_decay": 0.0}] if rates else [])]
 
 
 def add_dropout(model: Transformer, share: float) -> None:

@@ -30,6 +30,9 @@ SIZES = {
         "d_model": 29, "n_heads": 3, "kv_lora_rank": 13, "qk_nope_head_dim": 5, "qk_rope_head_dim": 6, "v_head_dim": 7,
         "q_lora_rank": 11, "top_k": 5, "n_index_heads": 2, "index_dim": 9,
     },
+    modules.GatedDeltaNet: {
+        "d_model": 29, "n_heads": 6, "n_key_heads": 3, "key_dim": 5, "head_dim": 7, "taps": 4,
+    },
     modules.SwiGLU: {"d_model": 13, "d_ff": 17},
     modules.GeGLU: {"d_model": 13, "d_ff": 17},
     modules.GELUFeedForward: {"d_model": 13, "d_ff": 17},

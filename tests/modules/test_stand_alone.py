@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnviz.modules import GroupedQueryAttention, KVCache, RMSNorm, Rope, SwiGLU, apply_rope, rope_frequencies
+from attnviz.modules import (
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    KVCache,
+    RMSNorm,
+    Rope,
+    SwiGLU,
+    apply_rope,
+    rope_frequencies,
+)
 from attnviz.modules.sources import sources
 from tests.oracles import agree
 
@@ -35,6 +44,12 @@ SCRIPTS = {
         q = inputs[0].unsqueeze(1).expand(-1, 5, -1, -1)
         scores = index_scores(q, inputs[0], inputs[0][..., :5])
         outputs = [scores, top_k_mask(scores, 3).float()]
+    """,
+    "delta": """
+        from delta import GatedDeltaNet, gated_delta_rule
+        layer = GatedDeltaNet(13, 6, 2, key_dim=5, head_dim=7)
+        layer.load_state_dict(weights)
+        outputs = [layer(inputs[0])]
     """,
     "rope": """
         from rope import Rope, apply_rope, rope_frequencies
@@ -64,7 +79,12 @@ SCRIPTS = {
 
 
 GIVEN = torch.randn(2, 7, 13, generator=torch.Generator().manual_seed(0))
-LAYERS = {"attention": GroupedQueryAttention(13, 6, 2, head_dim=5), "norm": RMSNorm(13), "feedforward": SwiGLU(13, 17)}
+LAYERS = {
+    "attention": GroupedQueryAttention(13, 6, 2, head_dim=5),
+    "delta": GatedDeltaNet(13, 6, 2, key_dim=5, head_dim=7),
+    "norm": RMSNorm(13),
+    "feedforward": SwiGLU(13, 17),
+}
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +123,8 @@ def test_rope_alone_equals_ours(alone: dict) -> None:
     assert agree(interleaved, apply_rope(x, torch.arange(7), frequencies, "interleaved"))
 
 
-@pytest.mark.parametrize("name", ["norm", "feedforward"])
-def test_norm_and_feed_forward_alone_equal_ours(name: str, alone: dict) -> None:
+@pytest.mark.parametrize("name", ["delta", "norm", "feedforward"])
+def test_delta_norm_and_feed_forward_alone_equal_ours(name: str, alone: dict) -> None:
     assert agree(alone[name][0], LAYERS[name](GIVEN))
 
 
