@@ -109,7 +109,10 @@ def answer(view: View) -> Answer:
     """Answer the question on top of the page. ConfigError as above."""
     s = view.settings
     card = load_accelerators().get(s.machine) or of_memory(s.own_memory, s.own_bandwidth)
-    serving = Serving(asked_model(view), card.times(s.n_machines), s.context, s.precision, s.weights, s.reserve / 100)
+    serving = Serving(
+        asked_model(view), card.times(s.n_machines), s.context, s.precision, s.weights, s.reserve / 100, s.parallel,
+        s.full_windows, s.page_tokens,
+    )  # fmt: skip
     return Answer(serving, s.batch)
 
 

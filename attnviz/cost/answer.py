@@ -1,20 +1,22 @@
 """What a model needs for so many sequences of so many tokens, whether an accelerator holds it, and lists of both.
 
-All sizes are in bytes.
+All sizes are in bytes; on several accelerators, those of one of them, the fullest if they differ.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnviz.config import ModelConfig
 from attnviz.cost.accelerators import Accelerator
 from attnviz.cost.cached import state_bytes
 from attnviz.cost.memory import MemoryPlan
+from attnviz.cost.placed import divides_evenly
 from attnviz.cost.serving import Serving
+
+MOST = 4096  # accelerators that are tried
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,12 @@ class Answer:
     @property
     def cached(self) -> int:
         """Bytes that all sequences cache."""
-        return self.n_sequences * self.plan.cache_of_one
+        return self.serving.here(self.n_sequences) * self.plan.cache_of_one
 
     @property
     def state(self) -> int:
         """Bytes of it that do not grow with the context: states and convolutions."""
-        return state_bytes(self.serving.model, self.n_sequences)
+        return state_bytes(self.serving.held, self.serving.here(self.n_sequences))
 
     @property
     def needed(self) -> int:
@@ -64,11 +66,25 @@ class Answer:
         """The bound for all sequences together, whether they fit or not; None without a known bandwidth."""
         return self.serving.tokens_per_second(self.n_sequences) if self.serving.accelerator.bandwidth else None
 
+    @cached_property
+    def smallest_number(self) -> int | None:
+        """The fewest of this accelerator that hold it and divide its heads evenly; None if no number does.
+
+        Each holds copies of some weights, and may hold copies of caches.
+        """
+        least, serving = -(-self._needed_on(1) // self._usable), self.serving
+        tried = (n for n in range(least, MOST + 1) if divides_evenly(serving.model, n, serving.parallel))
+        return next((n for n in tried if self._needed_on(n) <= self._usable), None)
+
     @property
-    def smallest_number(self) -> int:
-        """The fewest of this accelerator whose memories hold it together, evenly divided."""
-        one = self.plan.memory / self.serving.accelerator.count
-        return math.ceil(self.needed / (one * (1 - self.serving.reserve)))
+    def _usable(self) -> int:
+        """Bytes of one accelerator without the reserve."""
+        return self.plan.memory - self.plan.reserve
+
+    def _needed_on(self, n: int) -> int:
+        """Bytes needed on each of n of this accelerator."""
+        card = replace(self.serving.accelerator, count=n)
+        return self.serving.on(card).needed(self.n_sequences)
 
 
 def of_models(models: Iterable[ModelConfig], asked: Answer) -> list[Answer]:

@@ -29,6 +29,7 @@ def cache(
     bits: float | None = None,
     *,
     block_size: int | None = None,
+    page: int = 1,
 ) -> Expression:
     """Return what sequences of `n_tokens` tokens cache, as an expression: numbers, or bytes with `bits` per number.
 
@@ -36,7 +37,11 @@ def cache(
     """
     _check(n_tokens, batch_size, bits or 16, block_size)
     S, states = letter("S", n_tokens), _states(model, bits)
-    growing = [(n, kept, _entry(vectors, bits, block_size)) for n, m in caching(model) for kept, vectors in m.stores(S)]
+    growing = [
+        (n, kept, _entry(vectors, bits, block_size))
+        for n, mixer in caching(model)
+        for kept, vectors in mixer.stores(S, page)
+    ]
     if states or not growing:
         cached = over_layers(model, [*states, *((n, per_token * kept) for n, kept, per_token in growing)])
     else:
@@ -71,7 +76,13 @@ class CachedByKind:
 
 
 def cached_by_kind(
-    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+    model: ModelConfig,
+    n_tokens: int,
+    batch_size: int = 1,
+    bits: float = 16,
+    *,
+    block_size: int | None = None,
+    page: int = 1,
 ) -> list[CachedByKind]:
     """Return the bytes of cache and state by kind of mixer; equal mixers are one kind, each rounded up."""
     _check(n_tokens, batch_size, bits, block_size)
@@ -87,7 +98,7 @@ def cached_by_kind(
         CachedByKind(
             mixer,
             n,
-            math.ceil(batch_size * n * _bytes_kept(mixer, n_tokens, bits, block_size)),
+            math.ceil(batch_size * n * _bytes_kept(mixer, n_tokens, bits, block_size, page)),
             batch_size * n * _state_bytes_of(mixer),
             readers.get(mixer, 0),
         )
@@ -95,12 +106,12 @@ def cached_by_kind(
     ]
 
 
-def _bytes_kept(mixer: Mixer, n_tokens: int, bits: float, block_size: int | None) -> Fraction:
+def _bytes_kept(mixer: Mixer, n_tokens: int, bits: float, block_size: int | None, page: int) -> Fraction:
     """Return the bytes that one layer caches after n_tokens tokens."""
     S = letter("S", n_tokens)
     sizes = (
         int(kept.value) * sum((len(v.parts) * _stored(v, bits, block_size) for v in vectors), Fraction(0))
-        for kept, vectors in mixer.stores(S)
+        for kept, vectors in mixer.stores(S, page)
     )
     return sum(sizes, Fraction(0))
 
@@ -161,25 +172,38 @@ def _vector_size(widths: list[Value], bits: float | None, block_size: int | None
 
 
 def kv_cache_bytes(
-    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+    model: ModelConfig,
+    n_tokens: int,
+    batch_size: int = 1,
+    bits: float = 16,
+    *,
+    block_size: int | None = None,
+    page: int = 1,
 ) -> int:
     """Return the bytes of the cache of `batch_size` sequences of `n_tokens` tokens each, rounded up to whole bytes.
 
     `bits`: bits per number, 1 to 64; fractional if they include a share of the scales (4.5 for 4 bits with a 16-bit
     scale per 32 numbers). With `block_size` the scales are counted exactly instead: a 16-bit scale for every
-    `block_size` numbers of each vector, partial blocks included.
+    `block_size` numbers of each vector, partial blocks included. `page`: tokens per page of the cache, of which whole
+    pages are taken.
     """
-    return math.ceil(sum(cache_parts(model, n_tokens, batch_size, bits, block_size=block_size).values()))
+    return math.ceil(sum(cache_parts(model, n_tokens, batch_size, bits, block_size=block_size, page=page).values()))
 
 
 def cache_parts(
-    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+    model: ModelConfig,
+    n_tokens: int,
+    batch_size: int = 1,
+    bits: float = 16,
+    *,
+    block_size: int | None = None,
+    page: int = 1,
 ) -> dict[str, Fraction]:
     """Return the same bytes, not rounded, by part: keys and values, MLA's latent and RoPE key, states, convolutions."""
     _check(n_tokens, batch_size, bits, block_size)
     parts: dict[str, Fraction] = {}
     for n, mixer in caching(model):
-        for kept, of_entry in mixer.stores(letter("S", n_tokens)):
+        for kept, of_entry in mixer.stores(letter("S", n_tokens), page):
             for vectors in of_entry:
                 size = batch_size * n * int(kept.value) * _stored(vectors, bits, block_size)
                 for part in vectors.parts:

@@ -8,13 +8,13 @@ not fill an entry yet wait with their gates. Layers with the window alone cache 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from attnviz.equations import Expression, Value, function
 from attnviz.mechanisms.grouped import Grouped
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Vectors
+from attnviz.mechanisms.mechanism import Vectors, largest_share, whole_pages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +87,13 @@ class Compressed(Grouped):
     def entry_tokens(self) -> int:
         return self.rate or 1
 
-    def stores(self, S: Value) -> tuple[tuple[Expression, tuple[Vectors, ...]], ...]:
-        window = (self.kept(S), self.cached())
+    def share(self, n: int) -> Compressed:
+        """By heads and groups of the output; what makes the one KV vector and its entries is whole on each."""
+        return replace(self, n_heads=largest_share(self.n_heads, n), o_groups=largest_share(self.o_groups, n))
+
+    def stores(self, S: Value, page: int = 1) -> tuple[tuple[Expression, tuple[Vectors, ...]], ...]:
+        """Entries are rounded up to whole pages as tokens are; those that wait have room of a fixed size."""
+        window = (self.in_pages(S, page), self.cached())
         if self.rate is None:
             return (window,)
         m, D = self._rate(), letter("D", self.head_dim)
@@ -98,7 +103,7 @@ class Compressed(Grouped):
         entries = (Vectors(("compressed entries",), D), *(Vectors(("index keys",), width) for width in index))
         two = None if self.top_k is None else Value(2)
         tokens = tuple(Vectors(waiting, width, two) for width in (D, *index))
-        found = (window, (function("floor", S / m), entries), (S - full, tokens))
+        found = (window, (whole_pages(function("floor", S / m), page), entries), (S - full, tokens))
         if self.top_k is None:
             return found
         return (*found, (function("min", m, full), tuple(Vectors(waiting, width) for width in (D, *index))))

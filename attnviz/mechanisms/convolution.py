@@ -19,6 +19,7 @@ class ShortConvolution(Recurrent):
     taps: int
     bias: bool = False
 
+    by_channel: ClassVar[bool] = True
     only_costs: ClassVar[str] = (
         "AttnViz counts short convolutions and does not run them: they mix a few tokens with fixed weights, no map."
     )
@@ -28,14 +29,19 @@ class ShortConvolution(Recurrent):
     def summary(self) -> str:
         return f"Short convolution over {count(self.taps, 'token')}"
 
+    def _channels(self, C: Expression) -> Expression:
+        """Return the channels: all d_model of them, or one accelerator's."""
+        return C if self.channels == C.value else letter("X", self.channels)
+
     def matrices(self, C: Expression) -> dict[str, Expression]:
-        return {"in projection": 3 * C * C, "out projection": C * C}
+        X = self._channels(C)
+        return {"in projection": 3 * C * X, "out projection": X * C}
 
     def added(self, C: Expression) -> dict[str, Expression]:
-        w = letter("w", self.taps)
+        w, X = letter("w", self.taps), self._channels(C)
         if self.bias:
-            return {"convolution": (w + 1) * C, "in projection": 3 * C, "out projection": C}
-        return {"convolution": w * C}
+            return {"convolution": (w + 1) * X, "in projection": 3 * X, "out projection": C}
+        return {"convolution": w * X}
 
     def state(self) -> tuple[State, ...]:
         return (State("convolution", letter("w", self.taps) * letter("C", self.channels)),)

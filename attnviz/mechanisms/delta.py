@@ -6,12 +6,12 @@ queries and values pass a convolution over the last w tokens first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from attnviz.equations import Expression
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import State
+from attnviz.mechanisms.mechanism import State, largest_share
 from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.phrases import count
 
@@ -101,6 +101,10 @@ class GatedDelta(Recurrent):
         K, H, D, V = self._letters()
         rates = 2 * H if self.decay is None else H * D + H
         return {"convolution": letter("w", self.taps) * self._channels(), "decay": rates, "output norm": V}
+
+    def share(self, n: int) -> GatedDelta:
+        """By value heads; a key head is copied where there are fewer of them than accelerators."""
+        return replace(self, n_heads=largest_share(self.n_heads, n), n_key_heads=largest_share(self.n_key_heads, n))
 
     def state(self) -> tuple[State, ...]:
         K, H, D, V = self._letters()

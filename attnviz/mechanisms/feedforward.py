@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from attnviz.checks import ConfigError, of_type, refuse_unknown, shown
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Mechanism
+from attnviz.mechanisms.mechanism import Mechanism, largest_share
 
 ACTIVATIONS = ("swiglu", "geglu", "gelu", "relu")
 GATED = ("swiglu", "geglu")
@@ -39,6 +39,10 @@ class Dense(Mechanism):
         super().__post_init__()
         if self.activation is not None and self.gated != (self.activation in GATED):
             raise ConfigError(f"gated must be {self.activation in GATED} with activation {self.activation!r}")
+
+    def share(self, n: int) -> Dense:
+        """By d_ff."""
+        return replace(self, d_ff=largest_share(self.d_ff, n))
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         return {"feed-forward": _weights(C, letter("F", self.d_ff), self.gated)}
@@ -75,6 +79,14 @@ class Experts(Mechanism):
         super().__post_init__()
         if self.per_token > self.n_routed + self.n_idle:
             raise ConfigError(f"per_token must be at most n_routed = {self.n_routed}, not {self.per_token}")
+
+    def share(self, n: int) -> Experts:
+        """By the d_ff of each expert, which takes as much memory as dividing the experts.
+
+        The router and projections around the experts are whole on each.
+        """
+        shared = self.shared_d_ff and largest_share(self.shared_d_ff, n)
+        return replace(self, d_ff=largest_share(self.d_ff, n), shared_d_ff=shared)
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         return self._matrices(C, letter("E", self.n_routed))

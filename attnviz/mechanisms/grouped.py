@@ -6,13 +6,13 @@ Per token it caches a key and a value of D numbers for each KV head: 2 · K · D
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from attnviz.checks import ConfigError
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Vectors, Windowed
+from attnviz.mechanisms.mechanism import Mechanism, Vectors, Windowed, largest_share
 from attnviz.phrases import count
 
 GATES = ("width", "head")  # of the output: one for each of its numbers, or one per head
@@ -126,7 +126,7 @@ class Grouped(Windowed):
     def value_dim(self) -> int:
         return self.v_head_dim or self.head_dim
 
-    def _letters(self) -> tuple[Expression, Expression, Value, Value]:
+    def _letters(self) -> tuple[Value, Value, Value, Value]:
         D = letter("D", self.head_dim)
         V = D if self.v_head_dim is None else letter("V", self.v_head_dim)
         return letter("H", self.n_heads), letter("K", self.n_kv_heads), D, V
@@ -160,14 +160,17 @@ class Grouped(Windowed):
             heads += f" (not d_model / n_heads = {d_model / self.n_heads:g})"
         return heads
 
-    def under_tensor_parallelism(self, degree: int) -> str:
-        if self.n_kv_heads >= degree:
-            return ""
-        at_least = "at least " if degree % self.n_kv_heads else ""  # some then read two KV heads
-        return (
-            f"would keep a whole KV head, and this model has {count(self.n_kv_heads, 'KV head')}: "
-            f"{at_least}{degree / self.n_kv_heads:.3g} times these caches."
-        )
+    def on_each(self, n: int) -> str:
+        if self.n_kv_heads == 1:
+            return "the one KV head"
+        numbers = {len(heads) for heads in self.held_by(n)}
+        held = f"{min(numbers)} to {max(numbers)}" if len(numbers) > 1 else f"{max(numbers)}"
+        return f"{held} of {count(self.n_kv_heads, 'KV head')}"
+
+    def share(self, n: int) -> Mechanism:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        most = max(map(len, self.held_by(n)))
+        return GroupedShare(**given | {"n_heads": largest_share(self.n_heads, n), "n_kv_heads": most})
 
     def keys_read(self, kv_head: int) -> str:
         return f"KV head {kv_head}"
@@ -224,10 +227,10 @@ class Grouped(Windowed):
         }
 
     def cached(self) -> tuple[Vectors, ...]:
-        _, _, D, V = self._letters()
+        _, K, D, V = self._letters()
         if self.v_head_dim is None:
-            return (Vectors(("k", "v"), D, letter("K", self.n_kv_heads)),)
-        return Vectors(("k",), D, letter("K", self.n_kv_heads)), Vectors(("v",), V, letter("K", self.n_kv_heads))
+            return (Vectors(("k", "v"), D, K),)
+        return Vectors(("k",), D, K), Vectors(("v",), V, K)
 
     def bands(self) -> str:
         return (
@@ -248,3 +251,16 @@ class Grouped(Windowed):
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
         H, _, D, V = self._letters()
         return 4 * H * D if self.v_head_dim is None else 2 * H * (D + V)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedShare(Grouped):
+    """What one accelerator holds of it: query heads, and the KV heads that they read, not as many by each."""
+
+    def __post_init__(self) -> None:
+        Mechanism.__post_init__(self)  # the query heads need not share these KV heads evenly
+
+    def _letters(self) -> tuple[Value, Value, Value, Value]:
+        _, _, D, V = super()._letters()
+        H = letter("H", self.n_heads, "query heads of one accelerator")
+        return H, letter("K", self.n_kv_heads, "KV heads of one accelerator"), D, V

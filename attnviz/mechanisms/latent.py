@@ -8,14 +8,14 @@ with W_UK and W_UV absorbed into the query and the output.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from attnviz.checks import ConfigError
 from attnviz.equations import Expression
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Vectors, Windowed
-from attnviz.phrases import count
+from attnviz.mechanisms.mechanism import Mechanism, Vectors, Windowed, largest_share
+from attnviz.phrases import count, listed
 
 OWN_FIELDS = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
 
@@ -116,8 +116,17 @@ class Latent(Windowed):
     def assumption(self, d_model: int) -> str:
         return f"latent of {self.kv_lora_rank} and RoPE key of {self.qk_rope_head_dim}, no factor 2"
 
-    def under_tensor_parallelism(self, degree: int) -> str:
-        return f"would keep the latents of all heads: {degree} times these caches."
+    @property
+    def n_caches(self) -> int:
+        """All heads read the same latent."""
+        return 1
+
+    def on_each(self, n: int) -> str:
+        return f"the whole {listed(part for vectors in self.cached() for part in vectors.parts)}"
+
+    def share(self, n: int) -> Mechanism:
+        """By heads; the matrices that make the latents, and the indexer of a layer that has one, are whole on each."""
+        return replace(self, n_heads=largest_share(self.n_heads, n))
 
     def own_keys(self) -> str:
         return (

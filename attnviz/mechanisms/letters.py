@@ -31,6 +31,8 @@ LETTERS = {  # symbol -> (meaning, TeX if it differs)
     "A": ("attention-sink tokens", ""),
     "Fₛ": ("d_ff of the shared experts together", "F_s"),
     "U": ("vocab_size", ""),
+    "Nₐ": ("accelerators", "N_a"),
+    "Sₚ": ("tokens per page of the cache", "S_p"),
     "w": ("taps of the convolution", ""),
     "I": ("index heads", ""),
     "Dᵢ": ("width of an index key", "D_i"),

@@ -5,12 +5,12 @@ Each channel has a state of Dₛ numbers that decays by a time step, takes up th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from attnviz.equations import Expression
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import State
+from attnviz.mechanisms.mechanism import State, largest_share
 from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.phrases import count
 
@@ -31,6 +31,7 @@ class Mamba(Recurrent):
     bias: bool = False
     normed: bool = False
 
+    by_channel: ClassVar[bool] = True
     only_costs: ClassVar[str] = SENTENCE.format("Mamba")
     kind: ClassVar[str] = "mamba"
     name: ClassVar[str] = "Mamba"
@@ -101,6 +102,10 @@ class Mamba2(Recurrent):
         """Return the channels that the convolution passes over: those of the heads, and B and C of each group."""
         H, D, Ds, J, _ = self._letters()
         return H * D + 2 * J * Ds
+
+    def share(self, n: int) -> Mamba2:
+        """By heads; B and C of a group are copied where there are fewer groups than accelerators."""
+        return replace(self, n_heads=largest_share(self.n_heads, n), n_groups=largest_share(self.n_groups, n))
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         H, D, _, _, _ = self._letters()

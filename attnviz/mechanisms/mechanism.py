@@ -9,12 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from attnviz.checks import of_type
 from attnviz.equations import Expression, Value, function, total
 from attnviz.mechanisms.letters import letter
 from attnviz.phrases import in_a_row
+
+
+def largest_share(whole: int, n: int) -> int:
+    """Return the most that one of n accelerators holds of `whole` heads or rows, divided as evenly as possible."""
+    return -(-whole // n)
+
+
+def whole_pages(tokens: Expression, page: int) -> Expression:
+    """Return the tokens rounded up to whole pages of `page` tokens."""
+    if page == 1:
+        return tokens
+    p = letter("Sₚ", page)
+    return p * function("ceil", tokens / p)
 
 
 class Mechanism:
@@ -54,6 +69,10 @@ class Mechanism:
     def looked_up(self) -> Expression | None:
         """Return the parameters of an embedding, of which a token reads one row; None if it has none."""
         return None
+
+    def share(self, n: int) -> Mechanism:
+        """Return what the fullest of n accelerators holds of it under tensor parallelism; itself: whole on each."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -234,9 +253,44 @@ class Mixer(Mechanism):
         """Describe in a few words what a layer caches per token, with what a reader would not expect."""
         raise NotImplementedError
 
-    def under_tensor_parallelism(self, degree: int) -> str:
-        """State what each accelerator would cache besides an even share, at this degree; "" where nothing."""
+    @property
+    def n_caches(self) -> int:
+        """Number of parts of its cache that can lie on different accelerators: one per KV head."""
+        return self.n_kv_heads
+
+    def held_by(self, n: int) -> tuple[range, ...]:
+        """Return the parts of its cache that each of n accelerators holds under tensor parallelism.
+
+        Query heads are divided in their order, as evenly as possible, and each needs the part that it reads.
+        """
+        edges = [rank * self.n_heads // n for rank in range(n + 1)]
+        readers = Fraction(self.n_heads, self.n_caches)
+        return tuple(
+            range(int(first // readers), int((end - 1) // readers) + 1) if end > first else range(0)
+            for first, end in pairwise(edges)
+        )
+
+    def copies(self, n: int) -> Fraction:
+        """Return how many times n accelerators together hold its cache under tensor parallelism."""
+        return Fraction(sum(map(len, self.held_by(n))), self.n_caches)
+
+    def on_each(self, n: int) -> str:
+        """Name what each of n accelerators caches under tensor parallelism: "1 of 8 KV heads"."""
         raise NotImplementedError
+
+    def under_tensor_parallelism(self, n: int) -> str:
+        """State what each of n accelerators caches, and how many times they hold the cache if that is more than once.
+
+        Begins with the verb: "holds 1 of 8 KV heads, so that the cache is held 2 times".
+        """
+        copies = self.copies(n)
+        times = f", so that the cache is held {float(copies):.3g} times" if copies > 1 else ""
+        return f"holds {self.on_each(n)}{times}"
+
+    def divides_evenly(self, n: int) -> bool:
+        """Check whether n accelerators get as many query heads each, and whole KV heads or each as many copies."""
+        caches = self.n_caches % n == 0 or n % self.n_caches == 0
+        return self.n_heads % n == 0 and caches
 
     def own_keys(self) -> str:
         """Describe the keys and values of each head where they are its own; "" where heads read KV heads."""
@@ -321,9 +375,13 @@ class Mixer(Mechanism):
         """Number of tokens that one entry of its cache stands for, if it is more than one."""
         return 1
 
-    def stores(self, S: Value) -> tuple[tuple[Expression, tuple[Vectors, ...]], ...]:
-        """Return what is cached after S tokens: how many entries, and the vectors of each."""
-        return ((self.kept(S), self.cached()),) if self.cached() else ()
+    def in_pages(self, S: Value, page: int) -> Expression:
+        """Return the tokens that take memory after S tokens, in pages of `page` tokens."""
+        return whole_pages(self.kept(S), page)
+
+    def stores(self, S: Value, page: int = 1) -> tuple[tuple[Expression, tuple[Vectors, ...]], ...]:
+        """Return what is cached after S tokens: how many entries, in whole pages, and the vectors of each."""
+        return ((self.in_pages(S, page), self.cached()),) if self.cached() else ()
 
     def decoding(self, S: Value) -> tuple[tuple[Expression, Expression], ...]:
         """Return the work of mixing one new token into S, besides products with weights: amounts and FLOPs of each.
@@ -390,6 +448,16 @@ class Windowed(Mixer):
             return S
         nearest: Expression = letter("W", self.window)
         return function("min", S, nearest + letter("A", self.n_sinks) if self.n_sinks else nearest)
+
+    def in_pages(self, S: Value, page: int) -> Expression:
+        """Return the tokens of the pages in which a token of the window lies; it begins anywhere in its first page."""
+        if page == 1 or self.most_cached is None or self.most_cached >= S.number:
+            return whole_pages(self.kept(S), page)
+        p, W = letter("Sₚ", page), letter("W", self.window or 0)
+        nearest = p * (function("ceil", S / p) - function("floor", (S - W) / p))
+        if not self.n_sinks:
+            return nearest
+        return function("min", whole_pages(S, page), nearest + whole_pages(letter("A", self.n_sinks), page))
 
     def pairs(self, S: Value) -> Expression:
         if self.most_cached is None or self.most_cached >= S.number:

@@ -6,9 +6,9 @@ weights of an earlier one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from attnviz.equations import Expression
+from attnviz.equations import Expression, function
 from attnviz.mechanisms.letters import letter
 from attnviz.mechanisms.mechanism import Mechanism
 
@@ -32,6 +32,12 @@ class Other(Mechanism):
     def looked_up(self) -> Expression | None:
         return self.embedding
 
+    def share(self, n: int) -> Other:
+        """Whole on each, but for an embedding, whose rows are divided."""
+        if self.embedding is None or n == 1:
+            return self
+        return replace(self, embedding=function("ceil", self.embedding / letter("Nₐ", n)))
+
 
 @dataclass(frozen=True)
 class Again(Mechanism):
@@ -44,6 +50,9 @@ class Again(Mechanism):
 
     def multiplied(self, C: Expression) -> dict[str, Expression]:
         return self.part.multiplied(C)
+
+    def share(self, n: int) -> Again:
+        return Again(self.part.share(n))
 
 
 def per_layer_embeddings(n_layers: int, rows: int, width: int, C: Expression) -> Other:

@@ -5,12 +5,14 @@ AttnViz counts what they cost and has no module of them to run; `cannot` says so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Mixer, Vectors
+from attnviz.mechanisms.mechanism import Mechanism, Mixer, Vectors, largest_share
+from attnviz.phrases import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,7 @@ class Recurrent(Mixer):
     absorbed: ClassVar[bool] = False
     rotated_tensor: ClassVar[int] = 0
     rotary_start: ClassVar[int] = 0
+    by_channel: ClassVar[bool] = False  # each channel has a state of its own
     only_costs: ClassVar[str]  # what cannot be shown of it, as a sentence
 
     scale: ClassVar[None] = None
@@ -61,8 +64,23 @@ class Recurrent(Mixer):
     def assumption(self, d_model: int) -> str:
         return f"{' and '.join(each.part for each in self.state())} of fixed size, nothing per token"
 
-    def under_tensor_parallelism(self, degree: int) -> str:
-        return ""
+    def copies(self, n: int) -> Fraction:
+        """A state belongs to one head or channel."""
+        return Fraction(1)
+
+    def on_each(self, n: int) -> str:
+        if self.by_channel:
+            return f"the state of {largest_share(self.channels, n):,} of {count(self.channels, 'channel')}"
+        return f"the state of {largest_share(self.n_heads, n)} of {count(self.n_heads, 'head')}"
+
+    def divides_evenly(self, n: int) -> bool:
+        return (self.channels if self.by_channel else self.n_heads) % n == 0
+
+    def share(self, n: int) -> Mechanism:
+        """By heads, or by channels where these are independent."""
+        if self.by_channel:
+            return replace(self, n_heads=1, head_dim=largest_share(self.channels, n))
+        return replace(self, n_heads=largest_share(self.n_heads, n))
 
     def keys_read(self, kv_head: int) -> str:
         return f"state of head {kv_head}"

@@ -5,12 +5,12 @@ Its feed-forward also sees the token before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from attnviz.equations import Expression
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Mechanism, State
+from attnviz.mechanisms.mechanism import Mechanism, State, largest_share
 from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.phrases import count
 
@@ -21,6 +21,7 @@ class TimeMix(Recurrent):
 
     d_model: int
 
+    by_channel: ClassVar[bool] = True
     only_costs: ClassVar[str] = (
         "AttnViz counts RWKV and does not run it: it has a running average per channel and no map of weights."
     )
@@ -51,6 +52,10 @@ class ChannelMix(Mechanism):
     """RWKV's feed-forward: squared ReLU, gated by a receptance, of the token and the one before."""
 
     d_ff: int
+
+    def share(self, n: int) -> ChannelMix:
+        """By d_ff; the receptance is whole on each."""
+        return replace(self, d_ff=largest_share(self.d_ff, n))
 
     def matrices(self, C: Expression) -> dict[str, Expression]:
         F = letter("F", self.d_ff)

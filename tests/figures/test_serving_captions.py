@@ -78,28 +78,25 @@ def test_what_fits_on_so_many_accelerators_is_named(n_sequences):
 
 
 @pytest.mark.parametrize(
-    "id, n, degree, times",  # by hand: the largest common divisor, over the KV heads
+    "id, n, held, times, even",  # by hand
     [
-        ("llama-3-8b", 8, 8, ""),  # 32 query heads, 8 KV heads
-        ("llama-3-8b", 32, 32, "8 KV heads: 4 times"),
-        ("llama-3-8b", 33, 1, ""),
-        ("llama-3-8b", 40, 8, ""),
-        ("llama-3-8b", 64, 32, "8 KV heads: 4 times"),
-        ("falcon-7b", 64, 1, ""),  # 71 query heads
-        ("falcon-7b", 71, 71, "1 KV head: 71 times"),
-        ("gpt2-small", 64, 4, ""),  # 12 query heads, a KV head each
-        ("qwen2.5-7b", 14, 14, "4 KV heads: at least 3.5 times"),  # 28 query heads: 14 pairs, 7 to a KV head
-        ("deepseek-v3", 48, 16, "latents of all heads: 16 times"),  # 128 query heads
-        ("deepseek-v3", 33, 1, ""),
+        ("llama-3-8b", 8, "1 of 8 KV heads", "", True),  # 32 query heads, 8 KV heads
+        ("llama-3-8b", 32, "1 of 8 KV heads", "4", True),
+        ("llama-3-8b", 33, "0 to 1 of 8 KV heads", "4", False),  # one has no query head
+        ("llama-3-8b", 64, "0 to 1 of 8 KV heads", "4", False),
+        ("falcon-7b", 64, "the one KV head", "64", False),  # 71 query heads
+        ("falcon-7b", 71, "the one KV head", "71", True),
+        ("gpt2-small", 64, "0 to 1 of 12 KV heads", "", False),
+        ("qwen2.5-7b", 14, "1 to 2 of 4 KV heads", "4", False),  # 14 pairs of 28 query heads; two read two KV heads
+        ("deepseek-v3", 16, "the whole latent and RoPE key", "16", True),
+        ("deepseek-v3", 48, "the whole latent and RoPE key", "48", False),  # 128 query heads
     ],
 )
-def test_the_degree_of_tensor_parallelism_divides_query_heads_and_accelerators(id, n, degree, times):
-    model = PRESETS[id]
-    note = figures.filling(Serving(model, CARDS["h100-sxm"].times(n), 512)).more
-    parts = f"divides the {model.n_heads} query heads and the {n} accelerators, so it is at most {degree}: the {n} must"
-    assert (parts in note) == (degree < n) and ("at most" in note) == (degree < n)
-    assert (f"tensor parallelism of degree {degree} each" in note) == (degree < n and bool(times))
-    assert f"{times} these caches" in note if times else "times these caches" not in note
+def test_the_note_says_what_each_accelerator_holds_and_what_engines_refuse(id, n, held, times, even):
+    note = figures.filling(Serving(PRESETS[id], CARDS["h100-sxm"].times(n), 512)).more
+    assert re.findall(r"each accelerator holds (.+?)(?:, so|\.)", note) == [held]
+    assert re.findall(r"is held ([\d.]+) times", note) == [times] * bool(times)
+    assert ("cannot be divided evenly" not in note) == even
 
 
 def test_the_roofline_says_where_batching_stops_helping():

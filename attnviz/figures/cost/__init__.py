@@ -17,10 +17,12 @@ from attnviz.figures.cost.machines import machines, roof, speed
 from attnviz.figures.cost.memory import filling
 from attnviz.figures.cost.models import published, published_table
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
+from attnviz.figures.cost.placing import PARALLEL
 from attnviz.figures.cost.prompts import first_token
 from attnviz.figures.cost.published import alternatives, growth_text, totals
 
 __all__ = [
+    "PARALLEL",
     "accelerators_finding",
     "accelerators_list",
     "alternatives",

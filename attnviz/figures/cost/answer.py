@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attnviz.cost import PRECISIONS, Answer, attention_name, count_parameters
 from attnviz.cost.units import bytes_text, context_text, count_text
 from attnviz.equations import Equation
 from attnviz.figures.cost.captions import beyond_context, crowd_text, is_beyond, short_name
 from attnviz.figures.cost.formulas import breaking_lines, cache_equation, fit_equation
+from attnviz.figures.cost.placing import PARALLEL, placing
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import escaped
 from attnviz.figures.markup import meanings
@@ -25,7 +27,9 @@ def sentence(answer: Answer) -> str:
     """State what is needed, of it weights and caches, whether it fits and by how much, how many would, how fast."""
     serving = answer.serving
     rate = speed(answer) if answer.fits else ""
-    return f"{need(answer)} {fit(answer)}{rate} {beyond_context(serving.model, serving.n_tokens)}".strip()
+    placed = placing(serving, answer.n_sequences)
+    said = f"{need(answer)} {fit(answer)}{rate}", placed, beyond_context(serving.model, serving.n_tokens)
+    return " ".join(filter(None, said)).strip()
 
 
 def need(answer: Answer) -> str:
@@ -35,8 +39,9 @@ def need(answer: Answer) -> str:
     weights, kept = bytes_text(answer.plan.weights), answer.cached - answer.state
     cached = [f"{bytes_text(kept)} of cache in {serving.precision}"] if kept or not answer.state else []
     cached += [f"{bytes_text(answer.state)} of state"] if answer.state else []
+    where = f" on each of {serving.count:,} accelerators" if serving.count > 1 else ""
     return (
-        f"**{escaped(short_name(serving.model))} needs {bytes_text(answer.needed)}**: "
+        f"**{escaped(short_name(serving.model))} needs {bytes_text(answer.needed)}{where}**: "
         f"{listed([f'{weights} of weights in {serving.weights}', *cached])} for {crowd_text(serving.n_tokens, n)}{one}."
     )
 
@@ -44,27 +49,26 @@ def need(answer: Answer) -> str:
 def fit(answer: Answer) -> str:
     """State whether it fits and by how much, and how many sequences or accelerators would."""
     serving, plan = answer.serving, answer.plan
-    memory = bytes_text(plan.memory)
+    each, on_each = (" each", " on each") if serving.count > 1 else ("", "")
+    memory = f"{bytes_text(plan.memory)}{each}"
     if not serving.accelerator.is_typed:
         memory = f"{escaped(_machine(answer))}, {memory}"
     kept = f" beside a reserve of {serving.reserve:.0%}" if plan.reserve else ""
     if answer.fits:
         return (
-            f"**It fits** ({memory}) with {bytes_text(answer.spare)} to spare{kept}; at most "
+            f"**It fits** ({memory}) with {bytes_text(answer.spare)} to spare{on_each}{kept}; at most "
             f"{count(answer.most, 'such sequence')} fit{'s' * (answer.most == 1)} at once."
         )
-    missing = f"**It does not fit** ({memory}): {bytes_text(-answer.spare)} more would be needed{kept}"
+    missing = f"**It does not fit** ({memory}): {bytes_text(-answer.spare)} more would be needed{on_each}{kept}"
     return f"{missing}. {_what_would(answer)}"
 
 
 def _what_would(answer: Answer) -> str:
     """State what would fit in its place: fewer sequences, a shorter context, more accelerators."""
     plan, serving = answer.plan, answer.serving
-    n = answer.smallest_number
-    more = f"{n:,} together would hold it" if serving.accelerator.is_typed else f"{n:,} of them would hold it"
-    more = f"{more}, if everything is divided evenly."
+    more = _how_many(answer)
     if not plan.weights_fit:
-        return f"The weights alone are larger than the memory; {more}"
+        return f"The weights alone are larger than the memory{' of each' if serving.count > 1 else ''}; {more}"
     if plan.free < 0:
         return f"The weights leave no room for the reserve; {more}"
     if answer.most:
@@ -72,6 +76,18 @@ def _what_would(answer: Answer) -> str:
     if plan.n_tokens:
         return f"Not one sequence of this length fits; one of {context_text(plan.n_tokens)} would. {more}"
     return f"Not even one token fits beside the weights; {more}"
+
+
+def _how_many(answer: Answer) -> str:
+    """State how many accelerators would hold it; if no number does, how many with the other parallelism."""
+    serving, n = answer.serving, answer.smallest_number
+    way = f", with {PARALLEL[serving.parallel]}" if serving.count == 1 else ""  # for more it is said below
+    if n is not None:
+        return f"{n:,} {'together' if serving.accelerator.is_typed else 'of them'} would hold it{way}."
+    other = next(each for each in PARALLEL if each != serving.parallel)
+    there = Answer(replace(serving, parallel=other), answer.n_sequences).smallest_number
+    instead = "" if there is None else f"; {there:,} would with {PARALLEL[other]}"
+    return f"no number of them that divides the heads evenly would hold it{way}{instead}."
 
 
 def speed(answer: Answer) -> str:
@@ -92,7 +108,8 @@ def panel(answer: Answer) -> dict:
     x = 0.0
     for name, size, colour, opacity in pieces:
         width = size / whole
-        n = answer.n_sequences if name == "cache" and answer.n_sequences <= LARGEST_SPLIT else 1
+        here = answer.serving.here(answer.n_sequences)
+        n = here if name == "cache" and here <= LARGEST_SPLIT else 1
         text = f"{name}: {bytes_text(size)}"
         rects += [[x + i * width / n, 0, width / n, 1, colour, opacity, text] for i in range(n)]
         if width >= ROOM_OF_LABEL:
@@ -104,7 +121,7 @@ def panel(answer: Answer) -> dict:
         rects.append([edge - 0.002, -0.15, 0.004, 1.3, "currentColor", 1, f"memory: {memory}"])
         if all(abs(edge - label[0]) >= ROOM_OF_LABEL for label in labels):
             labels.append([max(edge, ROOM_OF_LABEL / 3), 1, "below", "memory", memory])
-    room = "left over" if answer.fits else "missing"
+    room = f"{'left over' if answer.fits else 'missing'}{' on each' if answer.serving.count > 1 else ''}"
     return {
         "title": f"{'Fits' if answer.fits else 'Does not fit'}: {bytes_text(abs(answer.spare))} {room}",
         "note": _memory_note(answer),
@@ -120,7 +137,7 @@ def calculation(answer: Answer) -> tuple[str, str]:
     s, plan = answer.serving, answer.plan
     bits, block = PRECISIONS[s.precision]
     equations = (
-        cache_equation(s.model, s.n_tokens, 1, bits, block),
+        cache_equation(s.allocated, s.n_tokens, 1, bits, block, page=s.page),
         Equation(plan.needed(answer.n_sequences), unit="B", also=bytes_text(answer.needed)),
         fit_equation(plan),
     )
@@ -142,12 +159,14 @@ def _pieces(answer: Answer) -> list[tuple[str, int, str, float]]:
 
 def _memory_note(answer: Answer) -> str:
     """Explain the memory in GiB where the data sheet says another number of GB."""
-    a = answer.serving.accelerator
+    a, n = answer.serving.accelerator, answer.serving.count
+    drawn = COLOURS if n == 1 else f"One of the {n:,} accelerators. {COLOURS}"
     if a.is_typed:
-        return f"{COLOURS} 1 GiB = 2³⁰ bytes."
-    sold, read = f"{a.data_sheet_gb:g} GB", f"{a.memory / 2**30:.4g} GiB"
+        return f"{drawn} 1 GiB = 2³⁰ bytes."
+    each = " each" if n > 1 else ""
+    sold, read = f"{a.data_sheet_gb / n:g} GB{each}", f"{a.memory / n / 2**30:.4g} GiB"
     by = "as its driver reports" if a.reported_by else "its data sheet's GB read as 10⁹ bytes"
-    return f"{COLOURS} {_machine(answer)}: sold as {sold}, {read} here ({by}; 1 GiB = 2³⁰ bytes)."
+    return f"{drawn} {_machine(answer)}: sold as {sold}, {read} here ({by}; 1 GiB = 2³⁰ bytes)."
 
 
 def _machine(answer: Answer) -> str:
@@ -170,23 +189,28 @@ def accelerators_list(answers: Sequence[Answer]) -> dict[str, list]:
     """Return the columns of the list of accelerators for one model."""
     return {
         "accelerator": [_machine(answer) for answer in answers],
-        "memory, GiB": [round(answer.plan.memory / 2**30, 1) for answer in answers],
+        f"memory{_on_each(answers)}, GiB": [round(answer.plan.memory / 2**30, 1) for answer in answers],
         **_need_columns(answers),
         "needed of them": [answer.smallest_number for answer in answers],
     }
 
 
 def _need_columns(answers: Sequence[Answer]) -> dict[str, list]:
+    each = _on_each(answers)
     return {
         "fits": ["✓" if answer.fits else "–" for answer in answers],
-        "needs, GiB": [round(answer.needed / 2**30, 2) for answer in answers],
-        "weights, GiB": [round(answer.plan.weights / 2**30, 2) for answer in answers],
-        "cache and state, GiB": [round(answer.cached / 2**30, 2) for answer in answers],
+        f"needs{each}, GiB": [round(answer.needed / 2**30, 2) for answer in answers],
+        f"weights{each}, GiB": [round(answer.plan.weights / 2**30, 2) for answer in answers],
+        f"cache and state{each}, GiB": [round(answer.cached / 2**30, 2) for answer in answers],
         "sequences that fit": [answer.most for answer in answers],
         "tokens/s at most": [
             None if (rate := answer.tokens_per_second) is None else rounded_rate(rate) for answer in answers
         ],
     }
+
+
+def _on_each(answers: Sequence[Answer]) -> str:
+    return " on each" if answers[0].serving.count > 1 else ""
 
 
 def models_finding(answers: Sequence[Answer]) -> str:

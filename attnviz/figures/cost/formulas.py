@@ -38,9 +38,10 @@ def cache_equation(
     bits: float = 16,
     block_size: int | None = None,
     steps: Steps = Steps.BOTH,
+    page: int = 1,
 ) -> Equation:
     """Return the equation of a cache's bytes, rounded up to whole bytes."""
-    n_bytes = cache(model, n_tokens, batch_size, bits, block_size=block_size)
+    n_bytes = cache(model, n_tokens, batch_size, bits, block_size=block_size, page=page)
     if not float(n_bytes.value).is_integer():
         n_bytes = function("ceil", n_bytes)
     also = bytes_text(n_bytes.value) if n_bytes.value >= 1024 else ""

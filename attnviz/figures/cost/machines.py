@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from attnviz.cost import Accelerator, DecodeStep, Serving
@@ -11,6 +10,7 @@ from attnviz.equations import tex_lines
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import beyond_context, short_name
 from attnviz.figures.cost.formulas import intensity_equations, rate_equation
+from attnviz.figures.cost.placing import parallel_text
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import meanings
@@ -18,6 +18,10 @@ from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, PETROL, base_figure
 from attnviz.phrases import count, listed
 
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
+WHOLE = (
+    "Embedding, output layer and d_ff are divided; norms, routers, learned positions and the matrices that make MLA's "
+    "latents are whole on each."
+)
 
 
 def speed(serving: Serving) -> Drawing:
@@ -137,8 +141,8 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     bound = f"{rate_text(rates[fastest])} tokens per second"
     holding = f"{sum(fits) or 'None'} of {len(fits)} hold{'s' * (sum(fits) < 2)} {count(batch_size, 'sequence')}"
     title = f"{holding}; highest bound: {bound}"
-    plan, equation = serving.plan(), rate_equation(step, ranked[fastest])
-    needed = bytes_text(plan.weights + batch_size * plan.cache_of_one)
+    equation = rate_equation(step, ranked[fastest])
+    needed = bytes_text(serving.needed(batch_size)) + (" on each" if serving.count > 1 else "")
     return Drawing(
         _machine_bars(ranked, names, rates, fits),
         title=title,
@@ -208,33 +212,19 @@ def _fit_note(serving: Serving, largest: int) -> str:
         return (
             f"At most {count(largest, 'sequence')} {long} fit{'s' * (largest == 1)} beside the weights and {reserve}."
         )
-    memory = bytes_text(serving.accelerator.memory)
+    memory = bytes_text(serving.accelerator.memory // serving.count) + (" each" if serving.count > 1 else "")
     return f"Weights, one sequence {long} and {reserve} do not fit in {memory}."
 
 
 def parallel_note(serving: Serving) -> str:
-    """State what is assumed of several accelerators, and how much cache tensor parallelism would copy."""
-    n, model = serving.accelerator.count, serving.model
+    """State what is assumed of several accelerators, and what each of them holds."""
+    n = serving.count
     if n == 1:
         return ""
-    added = (
-        f" Memory, bandwidth and arithmetic of the {n} are added up: weights and caches are assumed to be divided "
-        "evenly, and communication to take no time."
+    return (
+        f" Bandwidth and arithmetic of the {n:,} are added up, and communication is assumed to take no time; what "
+        f"several hold is read by each. {parallel_text(serving)} {WHOLE}"
     )
-    if model.mixed_layers:
-        return f"{added} What tensor parallelism would copy is not counted for a model whose layers differ."
-    degree, of_degree = math.gcd(n, model.n_heads), ""
-    if degree < n:
-        how = "another method, such as" if degree == 1 else "another method as well, such as"
-        added += (
-            f" The degree of tensor parallelism divides the {model.n_heads} query heads and the {n} accelerators, so "
-            f"it is at most {degree}: the {n} must be divided by {how} pipeline or data parallelism."
-        )
-        of_degree = f" of degree {degree}"
-    if degree == 1:
-        return added
-    kept = model.mixer.under_tensor_parallelism(degree)
-    return f"{added} With tensor parallelism{of_degree} each {kept}" if kept else added
 
 
 def _batching_note(serving: Serving) -> str:

@@ -8,6 +8,7 @@ from attnviz.equations import tex_lines
 from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name, weights_note
 from attnviz.figures.cost.formulas import fit_equation
 from attnviz.figures.cost.machines import parallel_note
+from attnviz.figures.cost.placing import allocation
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, base_figure
@@ -21,7 +22,7 @@ def filling(serving: Serving) -> Drawing:
     plan, by_data_sheet = serving.plan(), serving.on(serving.accelerator.by_data_sheet()).plan()
     legend = {"orientation": "h", "y": 1.2, "yanchor": "bottom", "traceorder": "normal"}
     figure = base_figure(190, barmode="stack", legend=legend)
-    used = plan.n_users * plan.cache_of_one
+    used = plan.users_here * plan.cache_of_one
     left = max(plan.free - used, 0)
     pieces = {"weights": plan.weights, "cache": used, "left over": left, "reserve": plan.reserve}
     styles = {"weights": (NEUTRAL, ""), "cache": (PETROL, ""), "left over": (FAINT, ""), "reserve": (BROWN, "/")}
@@ -29,7 +30,7 @@ def filling(serving: Serving) -> Drawing:
         colour, shape = styles[name]
         figure.add_trace(_piece(name, n, colour, shape))
     widest = max(plan.memory, plan.weights + plan.reserve)
-    for i in range(1, plan.n_users if plan.n_users <= LARGEST_SPLIT else 0):
+    for i in range(1, plan.users_here if plan.users_here <= LARGEST_SPLIT else 0):
         x = plan.weights + i * plan.cache_of_one
         figure.add_shape(type="line", x0=x, x1=x, y0=-0.4, y1=0.4, line={"width": 1, "color": FAINT})
     figure.add_vline(x=plan.memory, line={"width": 2, "color": NEUTRAL})
@@ -43,10 +44,11 @@ def filling(serving: Serving) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}The memory, to scale. "
+        note=f"{beyond_context(serving.model, serving.n_tokens)}{_drawn(serving)}, to scale. "
         f"{_longest_context(plan, serving)}The reserve of {serving.reserve:.0%} is an assumption, for activations and "
         "allocation overhead.",
-        more=f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{parallel_note(serving)}",
+        more=f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{parallel_note(serving)} "
+        f"{' '.join(allocation(serving))}".rstrip(),
         alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n)}" for name, n in pieces.items()) + ".",
         table={
             "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
@@ -55,6 +57,10 @@ def filling(serving: Serving) -> Drawing:
         formula=tex_lines(equation),
         legend=meanings(equation),
     )
+
+
+def _drawn(serving: Serving) -> str:
+    return "The memory" if serving.count == 1 else f"The memory of one of the {serving.count:,} accelerators"
 
 
 def _memory_text(serving: Serving, plan: MemoryPlan, by_data_sheet: MemoryPlan) -> str:
@@ -91,13 +97,14 @@ def _piece(name: str, n: int, colour: str, shape: str) -> dict:
 def _fit_title(plan: MemoryPlan, serving: Serving) -> str:
     """State in one sentence what fits."""
     machine, name = serving.accelerator.name, short_name(serving.model)
-    holds = f"{machine} {'holds' if serving.accelerator.count == 1 else 'hold'} {name}"
+    holds = f"{machine} {'holds' if serving.count == 1 else 'hold'} {name}"
+    each = " on each" if serving.count > 1 else ""
     if not plan.weights_fit:
         missing = bytes_text(plan.weights - plan.memory)
-        return f"{machine}: {name}'s weights alone need {missing} more"
+        return f"{machine}: {name}'s weights alone need {missing} more{each}"
     if plan.free < 0:
         missing = bytes_text(-plan.free)
-        return f"{holds}'s weights; the reserve needs {missing} more"
+        return f"{holds}'s weights; the reserve needs {missing} more{each}"
     if not plan.n_users:
         return f"{holds}'s weights, but not {context_text(serving.n_tokens)} beside them"
     return f"{holds} and {count(plan.n_users, 'sequence')} of {context_text(serving.n_tokens)}"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.cost.accelerators import TYPED
+from attnviz.cost.placed import PARALLEL, TENSOR
 from attnviz.cost.variants import KINDS
 from attnviz.facts import published_facts
-from attnviz.session.kinds import Choice, Number, Several, Text, setting
+from attnviz.session.kinds import Choice, Flag, Number, Several, Text, setting
 from attnviz.session.page import Element, Page, charts
 
 PRESETS = tuple(published_facts())
@@ -78,3 +79,6 @@ class CostSettings:
     n_machines: int = setting(1, Number(1, 4096))
     weights: str = setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = setting(10, Number(0, 90))  # per cent of GPU memory that is not used
+    parallel: str = setting(TENSOR, Choice(PARALLEL))  # how several accelerators divide a model
+    full_windows: bool = setting(False, Flag())  # windowed layers take memory for all tokens, not for their window
+    page_tokens: int = setting(1, Number(1, 1024))  # tokens per page of the cache

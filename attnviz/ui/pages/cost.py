@@ -21,6 +21,7 @@ from attnviz.cost import (
 )
 from attnviz.cost.hf_config import KNOWN, Description
 from attnviz.cost.pairs import Pair, instructive_pairs
+from attnviz.cost.placed import windowed
 from attnviz.cost.units import count_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import facts_of, published_facts
@@ -36,6 +37,10 @@ from attnviz.ui.pages.cost_lists import cards, models
 from attnviz.ui.pages.cost_question import PARTS, question
 
 BY = {"parameters": "Parameters", "year": "Year"}
+WINDOWS = (
+    "Off: their window alone, as transformers' sliding cache. vLLM's hybrid KV cache manager takes the pages in which "
+    "the window lies; with `--disable-hybrid-kv-cache-manager` it takes pages for all tokens, as this switch counts."
+)
 
 
 def show() -> None:
@@ -237,7 +242,14 @@ def _take_facts(preset: str) -> None:
 
 def memory(view: View, asked: Answer) -> None:
     """Number of sequences that fit beside the weights, and the longest context of one."""
-    state.control(st.slider, "Reserve, % of the memory", "reserve", width=260, reruns=PARTS)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(st.slider, "Reserve, % of the memory", "reserve", width=260, reruns=PARTS)
+        state.control(
+            st.number_input, "Tokens per page of the cache", "page_tokens", width=200, reruns=PARTS,
+            help="Engines with a paged cache take whole pages for each sequence: 16 tokens by default in vLLM.",
+        )  # fmt: skip
+        if windowed(asked.serving.model, asked.serving.n_tokens):
+            state.control(st.toggle, "Windowed layers hold all tokens", "full_windows", reruns=PARTS, help=WINDOWS)
     charts.show(figures.filling(asked.serving), "filling")
     _sources(view)
 

@@ -96,3 +96,10 @@ def _accelerator(view: View) -> None:
             help="0: not known; then no speed is given.",
         )  # fmt: skip
     state.control(st.number_input, "Number of them", "n_machines", width=130, reruns=PARTS)
+    if view.settings.n_machines > 1:
+        state.control(
+            st.selectbox, "Divided by", "parallel", options=list(figures.PARALLEL), width=210, reruns=PARTS,
+            format_func=lambda way: figures.PARALLEL[way].capitalize(),
+            help="Tensor parallelism divides the heads, so that each accelerator caches a part of every sequence. With "
+            "data-parallel attention each caches its own sequences whole.",
+        )  # fmt: skip
