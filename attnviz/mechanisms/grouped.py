@@ -170,7 +170,10 @@ class Grouped(Windowed):
     def share(self, n: int) -> Mechanism:
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         most = max(map(len, self.held_by(n)))
-        return GroupedShare(**given | {"n_heads": largest_share(self.n_heads, n), "n_kv_heads": most})
+        return self._share_class()(**given | {"n_heads": largest_share(self.n_heads, n), "n_kv_heads": most})
+
+    def _share_class(self) -> type[Grouped]:
+        return GroupedShare
 
     def keys_read(self, kv_head: int) -> str:
         return f"KV head {kv_head}"

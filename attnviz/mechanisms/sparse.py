@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attnviz.equations import Expression, Value, function
-from attnviz.mechanisms.grouped import Grouped
+from attnviz.mechanisms.grouped import Grouped, GroupedShare
 from attnviz.mechanisms.latent import Latent
 from attnviz.mechanisms.letters import letter
 from attnviz.mechanisms.mechanism import Mixer, Vectors, combined
@@ -103,6 +103,17 @@ class IndexedGrouped(Indexed, Grouped):
     @property
     def name(self) -> str:
         return f"{super().name} with indexer"
+
+    def on_each(self, n: int) -> str:
+        return super().on_each(n) if self.shared else f"{super().on_each(n)} and the index key"
+
+    def _share_class(self) -> type[Grouped]:
+        return IndexedGroupedShare
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedGroupedShare(Indexed, GroupedShare):
+    """What one accelerator holds of it: the indexer is whole on each."""
 
 
 @dataclass(frozen=True, kw_only=True)

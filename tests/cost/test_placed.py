@@ -19,7 +19,7 @@ from attnviz.cost.cached import state_bytes
 from attnviz.cost.hf_config import read_hf_config
 from attnviz.cost.placed import DATA, divides_evenly, on_one, windowed, without_windows
 from attnviz.equations import Value
-from attnviz.mechanisms import Grouped, Latent, Mamba2
+from attnviz.mechanisms import Grouped, IndexedGrouped, Latent, Mamba2
 
 PRESETS, CARDS = load_presets(), load_accelerators()
 LLAMA, DEEPSEEK, GEMMA, OSS = (PRESETS[id] for id in ("llama-3-70b", "deepseek-v3", "gemma-3-27b", "gpt-oss-120b"))
@@ -185,5 +185,8 @@ def test_a_share_that_no_model_could_have_is_counted():
     """40 query heads in 4 shares of 10 read 3 of 10 KV heads each, which 10 heads could not share evenly."""
     mixer = Grouped(n_heads=40, n_kv_heads=10, head_dim=3)
     assert mixer.share(4).n_kv_heads == 3 and mixer.copies(4) == Fraction(12, 10)
+    indexed = IndexedGrouped(n_heads=40, n_kv_heads=10, head_dim=3, top_k=7, n_index_heads=2, index_dim=5).share(4)
+    sizes = [(v.number, len(v.parts), v.width.number) for v in indexed.cached()]
+    assert sizes == [(3, 2, 3), (1, 1, 5)]  # k and v of 3 heads, the index key
     latent = Latent(n_heads=6, kv_lora_rank=5, qk_nope_head_dim=3, qk_rope_head_dim=2, v_head_dim=4)
     assert latent.share(4).n_heads == 2 and latent.copies(4) == 4
