@@ -42,7 +42,9 @@ T = TypeVar("T")
 POSITION_KINDS = ("rope", "learned", "alibi", "none")
 NORM_KINDS = ("rmsnorm", "layernorm")
 ROPE_LAYOUTS = ("half", "interleaved")
-SHIPPED = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}  # checkpoints: id -> name
+# Checkpoints, id -> name: those that pages compare, which differ in their KV heads or latents alone, and all.
+FAMILY = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}
+SHIPPED = {**FAMILY}
 RUN_FIELDS = (
     "position", "max_context", "rope_theta", "rope_theta_windowed", "rope_scaling", "rope_layout", "rotary_fraction",
     "causal", "sliding_window", "full_layers", "n_sinks",

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from attnviz.checkpoints.hub import open_model
 from attnviz.checkpoints.opened import OpenError
-from attnviz.config import SHIPPED, ConfigError, ModelConfig
+from attnviz.config import FAMILY, SHIPPED, ConfigError, ModelConfig
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer, tokenizer
 
@@ -26,7 +26,7 @@ class CheckpointError(ValueError):
 
 
 def list_checkpoints() -> list[str]:
-    """Return the ids of the shipped checkpoints, most KV heads first."""
+    """Return the ids of the shipped checkpoints: the family, most KV heads first, then those with another attention."""
     return [name for name in SHIPPED if (FOLDER / f"{name}.safetensors").exists()]
 
 
@@ -63,10 +63,9 @@ def _opened(id_or_path: str | Path) -> Iterator[safe_open]:
 
 
 def _config(file: safe_open, id_or_path: str | Path) -> ModelConfig:
-    """Read the configuration in the file; a shipped checkpoint must have the attention type of its name."""
+    """Read the configuration in the file; a checkpoint of the family must have the attention type of its name."""
     config = config_from_metadata(file.metadata() or {})
-    attention = config.mixer.name.lower()
-    if id_or_path in SHIPPED and attention != id_or_path:
+    if id_or_path in FAMILY and (attention := config.mixer.name.lower()) != id_or_path:
         raise ConfigError(f"it contains {attention}, not {id_or_path}")
     return config
 
@@ -75,9 +74,7 @@ def config_from_metadata(metadata: dict[str, str]) -> ModelConfig:
     """Parse the configuration that `save_checkpoint` wrote into the file."""
     if "config" not in metadata:
         raise ConfigError("it has no configuration in its metadata")
-    facts = json.loads(metadata["config"])
-    lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
-    return ModelConfig(**{**facts, **lists})
+    return ModelConfig.from_dict(json.loads(metadata["config"]))
 
 
 def _with_weights(config: ModelConfig, tensors: dict[str, torch.Tensor]) -> Transformer:

@@ -22,7 +22,7 @@ from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.models import Run
 from attnviz.compute.view import View
-from attnviz.config import SHIPPED
+from attnviz.config import FAMILY
 from attnviz.decode import comparisons, speculate
 from attnviz.decode.comparisons import Bounded, Compared, Member, Quantised, Shared, Speculated, Spread
 from attnviz.decode.roofline import Roofline, peak_seconds, place
@@ -207,13 +207,13 @@ def _at_least_two(view: View) -> tuple[int, ...]:
 
 
 def family(view: View) -> tuple[Member, ...]:
-    """Continue the same text with each of the five shipped checkpoints, under the same mask and position settings."""
+    """Continue the same text with each checkpoint of the family, under the same mask and position settings."""
     return _family(_as_run(view.settings), view.ids[: models.MAX_TOKENS - AHEAD], sampling_of(view.settings))
 
 
 @_measured
 def _family(run: Settings, ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
-    five = {name: models.model_of(replace(run, model=name)) for name in SHIPPED}
+    five = {name: models.model_of(replace(run, model=name)) for name in FAMILY}
     return comparisons.side_by_side(five, ids, AHEAD, sampling)
 
 

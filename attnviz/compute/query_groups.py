@@ -11,11 +11,11 @@ from operator import itemgetter
 import numpy as np
 
 from attnviz.analysis import groups as analysis
-from attnviz.checkpoints import FOLDER, list_checkpoints
+from attnviz.checkpoints import FOLDER
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.models import Run
-from attnviz.config import ModelConfig, divisors
+from attnviz.config import FAMILY, ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.cached import cached_in_layer
 from attnviz.cost.variants import with_heads
@@ -45,7 +45,7 @@ def variants(settings: Settings) -> list[Settings]:
         return [settings]
     if settings.model == "own":
         return list(settings.variants())
-    family = [replace(settings, model=name) for name in list_checkpoints()]
+    family = [replace(settings, model=name) for name in FAMILY]
     return [variant for variant in family if not models.problem_of(variant)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from attnviz.config import SHIPPED, ModelConfig
+from attnviz.config import FAMILY, ModelConfig
 from attnviz.cost import cache
 from attnviz.equations import Equation, Value, number_text
 from attnviz.figures.chart import Chart
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FLOAT32 = 4  # bytes per number
 FILTERS = ("top-k", "top-p", "min-p")  # stages that can remove tokens
 WORK = ("multiplications", "bytes of weights read", "bytes of cache read")  # as the fields of `Work`
-DASHES = dict(zip(SHIPPED, ("solid", "solid", "dash", "solid", "dot"), strict=True))
+DASHES = dict(zip(FAMILY, ("solid", "solid", "dash", "solid", "dot"), strict=True))
 
 
 def cache_equation(config: ModelConfig, n_tokens: int) -> Equation:
@@ -251,9 +251,9 @@ def growth(members: Sequence[Member], n_tokens: int) -> Drawing:
     for member in members:
         style = kind_style(member.model.partition("-")[0])
         figure.add_scatter(
-            x=x, y=[member.token_bytes * t for t in x], mode="lines", name=SHIPPED[member.model],
+            x=x, y=[member.token_bytes * t for t in x], mode="lines", name=FAMILY[member.model],
             line={"color": style["colour"], "dash": DASHES[member.model], "width": 2},
-            hovertemplate="%{x} tokens: %{y:,} B<extra>" + SHIPPED[member.model] + "</extra>",
+            hovertemplate="%{x} tokens: %{y:,} B<extra>" + FAMILY[member.model] + "</extra>",
         )  # fmt: skip
     figure.update_layout(
         xaxis={"title": {"text": "tokens"}}, yaxis={"title": {"text": "bytes cached"}, "rangemode": "tozero"}
@@ -261,13 +261,13 @@ def growth(members: Sequence[Member], n_tokens: int) -> Drawing:
     most, least = max(members, key=lambda m: m.token_bytes), min(members, key=lambda m: m.token_bytes)
     return Drawing(
         figure,
-        title=f"{SHIPPED[most.model]} caches {most.token_bytes:,} B per token, {SHIPPED[least.model]} "
+        title=f"{FAMILY[most.model]} caches {most.token_bytes:,} B per token, {FAMILY[least.model]} "
         f"{least.token_bytes:,} B",
         note=f"The five trained checkpoints continue the same text by {count(n, 'token')}. Bytes are counted in the "
         "live caches of all layers, float32.",
-        alt="; ".join(f"{SHIPPED[m.model]} caches {m.token_bytes:,} B per token" for m in members) + ".",
+        alt="; ".join(f"{FAMILY[m.model]} caches {m.token_bytes:,} B per token" for m in members) + ".",
         table={
-            "model": [SHIPPED[m.model] for m in members], "bytes per token": [m.token_bytes for m in members],
+            "model": [FAMILY[m.model] for m in members], "bytes per token": [m.token_bytes for m in members],
             f"bytes after {x[1]} tokens": [m.token_bytes * x[1] for m in members],
         },
     )  # fmt: skip
@@ -278,9 +278,9 @@ def family_times(members: Sequence[Member]) -> Drawing:
     fastest = min(members, key=lambda m: m.seconds.median)
     slowest = max(members, key=lambda m: m.seconds.median)
     apart = slowest.seconds.median / fastest.seconds.median
-    names, seconds = [SHIPPED[m.model] for m in members], [m.seconds for m in members]
+    names, seconds = [FAMILY[m.model] for m in members], [m.seconds for m in members]
     rates = [s.per_second(1) for s in seconds]
-    title = f"Measured here: {SHIPPED[slowest.model]}'s step takes {apart:.1f} times {SHIPPED[fastest.model]}'s"
+    title = f"Measured here: {FAMILY[slowest.model]}'s step takes {apart:.1f} times {FAMILY[fastest.model]}'s"
     if fastest.seconds.overlaps(slowest.seconds):
         title = (
             f"Measured: medians {1e3 * fastest.seconds.median:.2f} to {_ms(slowest.seconds.median)}, within the spread"
@@ -311,6 +311,6 @@ def _against(members: Sequence[Member]) -> str:
         if member is not most:
             same = member.seconds.overlaps(most.seconds)
             finding = "faster" if member.seconds.median < most.seconds.median else "slower"
-            by_finding["within the spread (no difference shown)" if same else finding].append(SHIPPED[member.model])
+            by_finding["within the spread (no difference shown)" if same else finding].append(FAMILY[member.model])
     findings = "; ".join(f"{listed(names)} {finding}" for finding, names in by_finding.items() if names)
-    return f"Compared with {SHIPPED[most.model]}, which caches the most: {findings}."
+    return f"Compared with {FAMILY[most.model]}, which caches the most: {findings}."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from attnviz.config import SHIPPED
+from attnviz.config import FAMILY
 from attnviz.equations import Equation, Value
 from attnviz.figures.decode import quartiles, unsteady
 from attnviz.figures.drawing import Drawing, escaped
@@ -41,7 +41,7 @@ def rounds(speculated: Speculated, seconds: Sequence[Spread], drafter: str) -> D
     written = Equation(Value(speculated.n_tokens, "n", "tokens written") / passes, digits=2)
     saved = speculated.n_tokens - len(x)
     n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
-    proposes = f"{SHIPPED[drafter]} proposes" if drafter in SHIPPED else f"{drafter} propose"
+    proposes = f"{FAMILY[drafter]} proposes" if drafter in FAMILY else f"{drafter} propose"
     drafted, alone = seconds
     measured = f"Measured here: {quartiles(drafted)} with the drafter and {quartiles(alone)} without"
     if drafted.overlaps(alone):
@@ -56,7 +56,7 @@ def rounds(speculated: Speculated, seconds: Sequence[Spread], drafter: str) -> D
         f"{written.value:.2f} are written per pass, which saves {saved} of {speculated.n_tokens} passes.",
         more=f"Accepted: {speculated.n_accepted} of {speculated.n_proposed}. Below zero: the rejected token and those "
         f"after it. {measured}"
-        + (f"; each token that {proposes} takes a pass of it." if drafter in SHIPPED else ".")
+        + (f"; each token that {proposes} takes a pass of it." if drafter in FAMILY else ".")
         + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone (arXiv "
         "2211.17192).",
         alt=f"{speculated.n_accepted} of {speculated.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per "

@@ -17,8 +17,17 @@ from attnviz.experiments.conversion import group_kv_heads
 from attnviz.mechanisms import GatedDelta
 from attnviz.modules import Transformer
 from attnviz.text import TOKENIZER_FILE, Tokenizer
+from attnviz.training import further
 from attnviz.training.data import VOCAB_SIZE, Batches, read_text, token_stream, train_tokenizer
-from attnviz.training.export import mean_of, save_checkpoint, save_front_door, score, write_card
+from attnviz.training.export import (
+    made_here,
+    mean_of,
+    save_checkpoint,
+    save_front_door,
+    score,
+    write_card,
+    write_scores,
+)
 from attnviz.training.train import Recipe, initial, load_weights, train
 
 SHAPE: dict[str, Any] = {
@@ -40,6 +49,8 @@ KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
 DELTA = GatedDelta(n_heads=8, n_key_heads=4, key_dim=24, head_dim=24, taps=4)
 FAMILY = (*KV_HEADS, "mla", "hybrid")
 OF_THEIR_OWN = ("mla", "hybrid")  # whose weights begin from no other's
+EXPORTED = (*FAMILY, *further.VARIANTS)
+TRAINED = ("base", *FAMILY, *(f"{v}-second" for v in FAMILY), *further.RUNS)  # in this order
 FRONT = "gqa-4"
 FRONT_TEXT = (  # the app's default text
     "The little girl found a red ball in the garden. The old man laughed. "
@@ -59,6 +70,8 @@ def config_of(variant: str) -> ModelConfig:
         (*first, last) = config_of("gqa-4").layers
         linear = (replace(layer, parts=(DELTA, *layer.feed_forwards), rope_theta=None) for layer in first)
         return replace(config_of("gqa-4"), mixed_layers=(*linear, last))
+    if variant in further.VARIANTS:
+        return further.config_of(variant, config_of(further.START))
     return ModelConfig(**SHAPE, **LATENT) if variant == "mla" else ModelConfig(**SHAPE, n_kv_heads=KV_HEADS[variant])
 
 
@@ -69,6 +82,8 @@ def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
     (arXiv 2305.13245). mla and hybrid get the same number of tokens in one run each. `<variant>-second` continues each
     of them, for as many steps as give all variants the same total number of tokens.
     """
+    if variant in (*further.VARIANTS, further.INDEXER):
+        return further.start_of(variant, seed, lambda: trained(further.INDEXER, runs))
     first = variant.removesuffix("-second")
     if first != variant:
         model = trained(first, runs)
@@ -83,7 +98,7 @@ def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
 
 def trained(variant: str, runs: Path) -> Transformer:
     """Load the model of a finished run."""
-    shape = "mha" if variant == "base" else variant.removesuffix("-second")
+    shape = "mha" if variant == "base" else variant.removesuffix("-second").removesuffix("-indexer")
     return load_weights(Transformer.random(config_of(shape), 0), runs / variant)
 
 
@@ -102,25 +117,34 @@ def main() -> None:
     elif args.command == "export":
         export(args)
     else:
-        print(json.dumps(score(list_checkpoints(), read_text(args.text)), indent=1))
+        print(json.dumps(write_scores(score(list_checkpoints(), read_text(args.text))), indent=1))
 
 
 def run(args: argparse.Namespace) -> None:
     """Train the variants one after another, each resumed from its last saved state."""
     tokenizer = Tokenizer()
-    for variant in args.variants:
+    for variant in args.variants or TRAINED:
         model, recipe = start_of(variant, args.runs, args.seed)
         batches = Batches(token_stream(args.text, tokenizer), tokenizer.vocab_size, recipe.seed)
-        train(model, batches, recipe, args.runs / variant, compile_model=args.compile)
+        loss = further.loss_of(variant)
+        train(model, batches, recipe, args.runs / variant, compile_model=args.compile, loss_of=loss)
 
 
 def export(args: argparse.Namespace) -> None:
-    """Export the finished runs to the app's folder, score the files on the given text, and write the model card."""
-    for variant in FAMILY:
-        model = mean_of(*(trained(variant + end, args.runs) for end in ("", "-second")))
-        save_checkpoint(model, FOLDER / f"{variant}.safetensors")
+    """Export finished runs to the app's folder, score their files on the given text, and write the model card.
+
+    Checkpoints that are not named stay as they are, with their scores.
+    """
+    exported = [name for name in (args.variants or EXPORTED) if name in EXPORTED]
+    for variant in exported:
+        ends = ("",) if variant in further.VARIANTS else ("", "-second")
+        models = [trained(variant + end, args.runs) for end in ends]
+        save_checkpoint(mean_of(*models) if len(models) > 1 else models[0], FOLDER / f"{variant}.safetensors")
         if variant == FRONT:
             save_front_door(load_checkpoint(variant)[0], Tokenizer().encode(FRONT_TEXT), FOLDER / "front.npz")
+    scores = score(exported, read_text(args.text))
+    for name in exported:
+        scores[name]["made"] = made_here(args.hours)
     base, own = Recipe(PRIMER, HOLD, 0), Recipe(PRIMER, HOLD, DECAY, seed=args.seed)
     second = Recipe(decay_steps=SECOND, dropout=SECOND_DROPOUT)
     facts = {
@@ -128,11 +152,11 @@ def export(args: argparse.Namespace) -> None:
         f"SwiGLU of {SHAPE['d_ff']}, RMSNorm before each part, RoPE (half-split, theta 10,000), tied embeddings, "
         "context 256.",
         "vocab_size": VOCAB_SIZE, "tokens": own.tokens + second.tokens, "shared": base.tokens, "peak_lr": own.peak_lr,
-        "decay": DECAY, "rows": own.text_rows + own.repeat_rows, "seed": args.seed, "hours": args.hours,
+        "decay": DECAY, "rows": own.text_rows + own.repeat_rows, "seed": args.seed,
         "again": Recipe(PRIMER_AGAIN["mqa"]).tokens, "second": SECOND, "fewer": SECOND - second_steps("mqa"),
         "dropout": SECOND_DROPOUT,
     }  # fmt: skip
-    write_card(score(list_checkpoints(), read_text(args.text)), facts)
+    write_card(write_scores(scores), facts, further.recipes())
 
 
 def _arguments() -> argparse.Namespace:
@@ -140,8 +164,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("command", choices=("tokenizer", "train", "export", "evaluate"))
     parser.add_argument("text", type=Path, help="a plain-text file, gzipped or not, for training or scoring")
     parser.add_argument(
-        "variants", nargs="*", default=["base", *FAMILY, *(f"{v}-second" for v in FAMILY)],
-        help="base, mha, gqa-4, gqa-2, mqa, mla, and each of these except base with the suffix -second",
+        "variants", nargs="*",
+        help="to train: base, mha, gqa-4, gqa-2, mqa, mla, and each of these except base with the suffix -second, then "
+        "sinks, shared, sparse-indexer, sparse, which continue from the shipped gqa-4; to export: the names without a "
+        "suffix. By default all",
     )  # fmt: skip
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are stored (default: runs)")
     parser.add_argument("--seed", type=int, default=1)

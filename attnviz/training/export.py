@@ -5,22 +5,32 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from attnviz.checkpoints import FOLDER, load_checkpoint
+from attnviz.checkpoints import FOLDER, list_checkpoints, load_checkpoint
 from attnviz.cost import cache as cached_numbers
 from attnviz.modules import Transformer
+from attnviz.phrases import listed
 from attnviz.trace import trace
 from attnviz.training.evaluate import evaluate
 
+SCORES = FOLDER / "scores.json"
+OTHERS = {  # what the checkpoints have that are not of the family
+    "hybrid": "gated DeltaNet in three of four layers (hybrid)",
+    "sparse": "an indexer that keeps 32 keys of each query (sparse)",
+    "sinks": "learned sink logits (sinks)",
+    "shared": "two layers that read another layer's cache (shared)",
+}
 CARD = """# The shipped checkpoints
 
-Five small decoder-only language models whose architectures differ only in their attention: 8, 4, 2 and 1 key/value
-heads for 8 query heads, and multi-head latent attention. They exist to be shown in AttnViz.
+Small decoder-only language models whose architectures differ only in their attention. Five are a family: 8, 4, 2 and 1
+key/value heads for 8 query heads, and multi-head latent attention. The others have what such models have had since
+2025{others}. They exist to be shown in AttnViz.
 
 ![Quality against cache](quality.svg)
 
@@ -39,21 +49,21 @@ random tokens, repeated once; they differ from these by a few hundredths.
 - **Data.** 95% of the paragraphs of seventeen children's books in the public domain, Project Gutenberg's numbers 11,
   12, 54, 55, 113, 236, 271, 289, 486, 500, 503, 778, 1448, 1597, 1874, 2591 and 7439; the last 5% of each book are the
   text of the scores. Only English of 1812 to 1911.
-- **Tokens.** {tokens:,} for every variant, counted over all rows: a primer of uniformly random segments, each repeated
-  once, with the loss only on the repetition, then rows of text with one row in ten of repeats, half of them real
-  passages (in the first 1,300 steps after the shared primer two rows in ten). MHA, GQA-4, GQA-2 and MQA share one run
-  up to {shared:,} tokens; then the KV heads of that MHA model are averaged into groups (arXiv 2305.13245) and each
-  variant is trained further on its own. MLA had one run of its own, of the same length. MQA had {again:,} tokens of the
-  primer again, since with the averaging and {decay:,} steps of the mixture alone none of its heads had learnt induction
-  (induction 0.03, gain 0.07), and {fewer:,} steps less of the second cosine, so that its total equals that of the
-  others.
+- **Tokens.** {tokens:,} for every variant of the family, counted over all rows: a primer of uniformly random segments,
+  each repeated once, with the loss only on the repetition, then rows of text with one row in ten of repeats, half of
+  them real passages (in the first 1,300 steps after the shared primer two rows in ten). MHA, GQA-4, GQA-2 and MQA share
+  one run up to {shared:,} tokens; then the KV heads of that MHA model are averaged into groups (arXiv 2305.13245) and
+  each variant is trained further on its own. MLA had one run of its own, of the same length. MQA had {again:,} tokens
+  of the primer again, since with the averaging and {decay:,} steps of the mixture alone none of its heads had learnt
+  induction (induction 0.03, gain 0.07), and {fewer:,} steps less of the second cosine, so that its total equals that of
+  the others.
 - **Recipe.** AdamW (0.9, 0.95), weight decay 0.1, bf16 autocast, clip 1; warm-up, a hold at {peak_lr}, a cosine to zero
   over {decay:,} steps of {rows} rows of 256 tokens; then, because MHA now had 1.12 bits per character on its training
   text and 1.56 on unseen text, a second cosine from {peak_lr} over {second:,} steps with a dropout of {dropout} on the
   embeddings and on what each part adds to the residual stream (it began from the first one's weights in float16). The
-  shipped weights are the mean of those at the ends of the two cosines (arXiv 1803.05407), which is better on unseen
-  text than either. Seed {seed}.
-- **Machine.** {machine}; {hours}
+  weights of the family are the mean of those at the ends of the two cosines (arXiv 1803.05407), which is better on
+  unseen text than either. Seed {seed}.
+{recipes}- **Machine.** {machine}
 - **Not good for** anything except being shown: they are too small to know facts, to follow an instruction or to write
   well, and they imitate their books, with the prejudices of their time. The vocabulary has no character outside ASCII:
   each one, such as “é” or a curly quotation mark, is split into its UTF-8 bytes, one token each; words that are rare in
@@ -84,31 +94,61 @@ def save_front_door(model: Transformer, ids: list[int], path: Path) -> None:
     np.savez_compressed(path, weights=trace(model, ids).weights.astype(np.float16), ids=np.asarray(ids))
 
 
-def score(names: list[str], text: str) -> dict[str, dict]:
-    """Score the shipped files, with the sizes of their caches, and write scores.json."""
-    scores = {}
+def score(names: Iterable[str], text: str) -> dict[str, dict]:
+    """Score these shipped files, with the sizes of their caches, and return the scores of all in scores.json."""
+    scores = stored_scores()
     for name in names:
         model, tokenizer = load_checkpoint(name)
-        scores[name] = evaluate(model, tokenizer, text) | {
-            "cache_numbers_per_token": int(cached_numbers(model.config, 1).value),
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "characters": len(text),
-        }
-    (FOLDER / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
+        made = {"made": scores[name]["made"]} if "made" in scores.get(name, {}) else {}
+        scores[name] = (
+            made
+            | evaluate(model, tokenizer, text)
+            | {
+                "cache_numbers_per_token": int(cached_numbers(model.config, 1).value),
+                "parameters": sum(p.numel() for p in model.parameters()),
+                "characters": len(text),
+            }
+        )
+    return {name: scores[name] for name in list_checkpoints() if name in scores}
+
+
+def stored_scores() -> dict[str, dict]:
+    """Read scores.json."""
+    return json.loads(SCORES.read_text()) if SCORES.exists() else {}
+
+
+def write_scores(scores: dict[str, dict]) -> dict[str, dict]:
+    """Write scores.json, and return it."""
+    SCORES.write_text(json.dumps(scores, indent=1) + "\n")
     return scores
 
 
-def write_card(scores: dict[str, dict], facts: dict) -> None:
-    """Write the model card, README.md beside the weights, and its plot."""
+def made_here(duration: str) -> str:
+    """Describe this machine, and how long a training took: a sentence for the card, kept with the scores."""
+    return f"two cores of a {_processor()}, no accelerator, torch {torch.__version__}; {duration}"
+
+
+def write_card(scores: dict[str, dict], facts: dict, recipes: Mapping[str, str]) -> None:
+    """Write the model card, README.md beside the weights, and its plot. recipes: of the others than the family."""
     card = CARD.format(
         table=_table(scores),
         hashes=_hashes(list(scores)),
         n_characters=next(iter(scores.values()))["characters"],
-        machine=f"two cores of a {_processor()}, no accelerator, torch {torch.__version__}",
+        machine=_machines(scores),
+        others=f": {listed(OTHERS[name] for name in scores if name in OTHERS)}" if scores.keys() & OTHERS else "",
+        recipes="".join(f"- **{name}.** {text}\n" for name, text in recipes.items() if name in scores),
         **facts,
     )
     (FOLDER / "README.md").write_text(card)
     (FOLDER / "quality.svg").write_text(quality_svg(scores))
+
+
+def _machines(scores: dict[str, dict]) -> str:
+    """Say where the checkpoints were trained; those of one training together."""
+    by_made: dict[str, list[str]] = {}
+    for name, each in scores.items():
+        by_made.setdefault(each.get("made", "not noted"), []).append(name)
+    return "\n  ".join(f"{', '.join(names)}: {made}" for made, names in by_made.items())
 
 
 def _processor() -> str:

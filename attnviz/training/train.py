@@ -7,8 +7,8 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -71,8 +71,20 @@ def initial(config: ModelConfig, seed: int) -> Transformer:
     return model
 
 
-def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *, compile_model: bool = False) -> None:
-    """Train in place, saving every 200 steps to folder; a second call with the same folder resumes."""
+def text_loss(model: Callable[..., Tensor], ids: Tensor, counts: Tensor) -> Tensor:
+    """Return the mean loss in nats of predicting ids (B, T + 1), over the positions of the loss mask, bool (B, T)."""
+    logits = model(ids[:, :-1])  # (B, T, vocab_size)
+    return F.cross_entropy(logits[counts].float(), ids[:, 1:][counts])
+
+
+def train(
+    model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *, compile_model: bool = False,
+    loss_of: Callable[..., Tensor] = text_loss,
+) -> None:  # fmt: skip
+    """Train in place, saving every 200 steps to folder; a second call with the same folder resumes.
+
+    Only parameters that require gradients are trained. loss_of: of the model, ids and loss mask.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).train()
@@ -83,7 +95,8 @@ def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *,
     began, losses = time.perf_counter(), []
     for step in range(start, recipe.steps):
         ids, counts = _draw(batches, recipe, step)
-        losses.append(_step(forward, optimizer, recipe.lr(step), ids.to(device), counts.to(device)))
+        loss = partial(loss_of, forward, ids.to(device), counts.to(device))
+        losses.append(_step(loss, optimizer, recipe.lr(step), device))
         if (step + 1) % 50 == 0 or step + 1 == recipe.steps:
             _log(folder, recipe, step + 1, sum(losses) / len(losses), began, start)
             losses = []
@@ -93,8 +106,8 @@ def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *,
 
 def _groups(model: Transformer, recipe: Recipe) -> list[dict[str, Any]]:
     """Return the optimiser's groups: the rates of a decaying state are themselves not decayed towards 0."""
-    rates = [p for name, p in model.named_parameters() if name.endswith(RATES)]
-    others = [p for name, p in model.named_parameters() if not name.endswith(RATES)]
+    rates = [p for name, p in _trained(model).items() if name.endswith(RATES)]
+    others = [p for name, p in _trained(model).items() if not name.endswith(RATES)]
     decayed = {"params": others, "weight_decay": recipe.weight_decay}
     return [decayed, *([{"params": rates, "weight_decay": 0.0}] if rates else [])]
 
@@ -112,15 +125,17 @@ def _draw(batches: Batches, r: Recipe, step: int) -> tuple[Tensor, Tensor]:
     return batches.mixture(step, r.text_rows, r.repeat_rows, r.length)
 
 
-def _step(
-    forward: Callable[..., Any], optimizer: torch.optim.Optimizer, lr: float, ids: Tensor, counts: Tensor
-) -> float:
-    """Do one optimiser step; return the mean loss in nats over the positions of the loss mask."""
+def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the parameters that are trained."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def _step(loss_of: Callable[[], Tensor], optimizer: torch.optim.Optimizer, lr: float, device: str) -> float:
+    """Do one optimiser step; return the loss."""
     for group in optimizer.param_groups:
         group["lr"] = lr
-    with torch.autocast(ids.device.type, torch.bfloat16):
-        logits = forward(ids[:, :-1])  # (B, T, vocab_size)
-    loss = F.cross_entropy(logits[counts].float(), ids[:, 1:][counts])
+    with torch.autocast(device, torch.bfloat16):
+        loss = loss_of()
     loss.backward()
     torch.nn.utils.clip_grad_norm_((p for g in optimizer.param_groups for p in g["params"]), 1.0)
     optimizer.step()
@@ -131,7 +146,7 @@ def _step(
 def _save(model: Transformer, optimizer: torch.optim.Optimizer, step: int, recipe: Recipe, folder: Path) -> None:
     """Save weights and both of Adam's moments in one safetensors file, replaced atomically."""
     tensors = {f"model.{name}": p.detach().cpu().contiguous() for name, p in model.named_parameters()}
-    for name, p in model.named_parameters():
+    for name, p in _trained(model).items():
         for moment in ("exp_avg", "exp_avg_sq"):
             tensors[f"{moment}.{name}"] = optimizer.state[p][moment].cpu().contiguous()
     partial = folder / "state.partial"
@@ -148,6 +163,8 @@ def _restore(model: Transformer, optimizer: torch.optim.Optimizer, folder: Path)
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(tensors[f"model.{name}"])
+            if not p.requires_grad:
+                continue
             optimizer.state[p] = {
                 "step": torch.tensor(float(step)),
                 **{m: tensors[f"{m}.{name}"].to(p.device) for m in ("exp_avg", "exp_avg_sq")},

@@ -13,7 +13,7 @@ from attnviz.compute import decode as compute
 from attnviz.compute import queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
-from attnviz.config import SHIPPED
+from attnviz.config import FAMILY
 from attnviz.decode import comparisons, writing
 from attnviz.decode.comparisons import Spread
 from attnviz.decode.writing import ROWS_BEFORE
@@ -198,7 +198,7 @@ def six_tokens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_each_checkpoint_writes_what_it_writes_alone(six_tokens: None) -> None:
     v = view(temperature=0.7, draw_seed=3, top_p=1.0)
     found = compute.family(v)
-    assert [member.model for member in found] == list(SHIPPED)
+    assert [member.model for member in found] == list(FAMILY)
     for member in found:
         alone = decode.generate(load_checkpoint(member.model)[0], v.ids, compute.AHEAD, decode.Sampling(0.7, seed=3))
         assert list(member.ids) == [step.id for step in alone]

@@ -1,14 +1,19 @@
 """Training: batches, learning rate, resuming and scores."""
 
 import math
+from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from attnviz.checkpoints import load_checkpoint
 from attnviz.config import ModelConfig
 from attnviz.cost import cache as cached_numbers
-from attnviz.modules import Transformer
+from attnviz.mechanisms import Dense, IndexedGrouped, Layer
+from attnviz.modules import Recording, Transformer
+from attnviz.training import export, further
 from attnviz.training.__main__ import DECAY, FAMILY, PRIMER_AGAIN, second_steps
 from attnviz.training.data import Batches
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, repetition_scores
@@ -185,3 +190,61 @@ def test_every_variant_sees_the_same_number_of_tokens():
         for variant in FAMILY
     }
     assert len(set(totals.values())) == 1
+
+
+# --- checkpoints that continue from GQA-4 -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["sinks", "shared", further.INDEXER])
+def test_a_variant_begins_with_the_weights_that_fit(variant):
+    start, _ = load_checkpoint(further.START)
+    model, recipe = further.start_of(variant, 1, Mock())
+    known = start.state_dict()
+    for name, p in model.named_parameters():
+        assert name not in known or torch.equal(p, known[name])
+    new = [name for name, _ in model.named_parameters() if name not in known]
+    assert {"sinks": 4, "shared": 0}.get(variant, 4 * 5) == len(new) and recipe.tokens == recipe.steps * 2560
+    trained = [name for name, p in model.named_parameters() if p.requires_grad]
+    assert trained == (new if variant == further.INDEXER else [name for name, _ in model.named_parameters()])
+
+
+def test_an_indexer_learns_from_the_mean_weights_of_the_heads_alone():
+    mixer = IndexedGrouped(n_heads=4, n_kv_heads=2, head_dim=4, top_k=5, n_index_heads=3, index_dim=6)
+    model = Transformer.random(replace(TINY, mixed_layers=(Layer((mixer, Dense(24)), rope_theta=53.0),) * 2), 3)
+    ids, record = STREAM[None, :14], Recording()
+    counts = torch.ones(1, 13, dtype=torch.bool)
+    further.index_loss(model, ids, counts, text=False).backward()
+    moved = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.abs().max() > 0}
+    assert moved == {name for name, _ in model.named_parameters() if "indexer" in name}
+    text = torch.nn.functional.cross_entropy(model(ids[:, :-1], record=record)[0], ids[0, 1:])
+    expected = 0.0
+    for one in record:
+        mean, scores = one.weights[0].mean(0).double(), one.own["index_scores"][0].double()
+        for t in range(13):  # over the keys that are kept
+            keys = one.allowed[0, 0, t].nonzero()[:, 0]
+            odds = scores[t, keys].exp() / scores[t, keys].exp().sum()
+            expected += float((mean[t, keys] * (mean[t, keys] / odds).log()).sum()) / 13
+    assert float(further.index_loss(model, ids, counts)) == pytest.approx(float(text) + expected, abs=1e-4)
+
+
+def test_weights_that_are_not_trained_stay_what_they_are(batches, tmp_path):
+    model = initial(TINY, 0)
+    for p in model.blocks[0].parameters():
+        p.requires_grad_(False)
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    recipe = Recipe(decay_steps=2, text_rows=2, repeat_rows=1, length=23, warmup_steps=1)
+    train(model, batches, recipe, tmp_path)
+    for name, p in load_weights(initial(TINY, 1), tmp_path).named_parameters():
+        assert torch.equal(p, before[name]) == name.startswith("blocks.0.")
+
+
+def test_a_card_keeps_what_is_not_exported_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "SCORES", tmp_path / "scores.json")
+    monkeypatch.setattr(export, "FOLDER", tmp_path)
+    before = {"mha": {"made": "a machine; an hour", "bits_per_character": 1.5}, "mqa": {"bits_per_character": 1.6}}
+    export.write_scores(before)
+    monkeypatch.setattr(export, "load_checkpoint", lambda name: (Transformer.random(TINY, 0), None))
+    monkeypatch.setattr(export, "evaluate", lambda *_: {"bits_per_character": 1.7})
+    scores = export.score(["mqa"], "text")
+    assert scores["mha"] == before["mha"] and scores["mqa"]["bits_per_character"] == 1.7
+    assert "made" not in scores["mqa"] and list(scores) == ["mha", "mqa"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnviz.config import SHIPPED
+from attnviz.config import FAMILY
 from attnviz.session.kinds import Choice, Ids, Number, setting
 from attnviz.session.page import Element, Page, charts
 
@@ -56,5 +56,5 @@ class DecodeSettings:
     kept_first: int = setting(4, Number(1, 7))  # attention-sink tokens among them
     n_texts: int = setting(3, Number(2, 8))  # continuations that share the text's cache blocks
     block_size: int = setting(8, Number(1, 64))  # tokens per block
-    drafter: str = setting("mqa", Choice((*SHIPPED, "n-grams")))
+    drafter: str = setting("mqa", Choice((*FAMILY, "n-grams")))
     proposed: int = setting(4, Number(1, 8))  # tokens that the drafter proposes at a time

@@ -13,7 +13,7 @@ import streamlit as st
 from attnviz.compute import decode as compute
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
-from attnviz.config import SHIPPED
+from attnviz.config import FAMILY
 from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_caches, decode_roofline, speculation
@@ -289,7 +289,7 @@ def _models(view: View) -> None:
         charts.show(figures.family_times(members), "family-times")
         _measure_again()
     for member in members:
-        name, rate = SHIPPED[member.model], figures.rate_text(member)
+        name, rate = FAMILY[member.model], figures.rate_text(member)
         st.markdown(f"**{name}**, {rate}: … {quoted(_text_of(view, member.ids))}")
 
 
@@ -332,7 +332,7 @@ def _paged(view: View) -> None:
 
 
 def _speculate(view: View) -> None:
-    names = {**SHIPPED, "n-grams": "the text's own 2-grams"}
+    names = {**FAMILY, "n-grams": "the text's own 2-grams"}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         drafters = ["n-grams"] if view.settings.opened else list(names)  # the checkpoints use another tokenizer
         state.control(
