@@ -354,6 +354,23 @@ class ModelConfig:
         """Return the same model with another number of KV heads; MLA is converted, without its latents."""
         return self.with_attention(n_kv_heads=n_kv_heads)
 
+    def run_as(self, *, window: int | None = None, n_sinks: int = 0, theta: float | None = None) -> ModelConfig:
+        """Return the same model with this window in its layers, and this base of RoPE; None: its own.
+
+        Weights stay valid. Layers with a base of their own for their window stay the only ones with a window.
+        """
+        if self.mixed_layers:
+            layers = tuple(layer.run_as(window, n_sinks, theta) for layer in self.mixed_layers)
+            return replace(self, mixed_layers=layers)
+        chosen: dict[str, Any] = {}
+        if window is not None:
+            full = self.full_layers if self.rope_theta_windowed is not None else ()
+            chosen |= {"sliding_window": window, "n_sinks": n_sinks, "full_layers": full}
+        if theta is not None:
+            windowed = {} if self.rope_theta_windowed is None else {"rope_theta_windowed": theta}
+            chosen |= {"rope_theta": theta} | windowed
+        return replace(self, **chosen)
+
     def with_attention(self, **fields: Any) -> ModelConfig:
         """Return the same model with other attention fields; those of one mixer alone have to be given again."""
         if self.mixed_layers:

@@ -228,9 +228,8 @@ def computed_once(key: Hashable, compute: Callable[[], T], cache: ByteCache | No
 @_cached_by_files(128, lambda settings: settings.model)  # called ten times or more per run
 def config_of(settings: Settings) -> ModelConfig:
     """Return the configuration that runs: the model's own, with RoPE and masks from the settings."""
-    if settings.opened:
-        return settings.run_opened(opened_config(settings.model))
-    return settings.own_config() if settings.model == "own" else settings.run_of(_shipped_config(settings.model))
+    own = trained_config(settings)
+    return settings.own_config() if own is None else settings.run_of(own)
 
 
 def trained_config(settings: Settings) -> ModelConfig | None:

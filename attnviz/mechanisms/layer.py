@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, TypeVar
 
 from attnviz.checks import ConfigError, number, of_type, one_of, refuse_unknown, shown
@@ -15,7 +15,7 @@ from attnviz.mechanisms.grouped import Grouped
 from attnviz.mechanisms.latent import Latent
 from attnviz.mechanisms.lightning import Lightning
 from attnviz.mechanisms.mamba import Mamba, Mamba2
-from attnviz.mechanisms.mechanism import Mechanism, Mixer
+from attnviz.mechanisms.mechanism import Mechanism, Mixer, Windowed
 from attnviz.mechanisms.others import Again
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
 from attnviz.mechanisms.sparse import IndexedGrouped, IndexedLatent
@@ -87,6 +87,21 @@ class Layer:
     @property
     def feed_forwards(self) -> tuple[Dense | Experts, ...]:
         return tuple(part for part in self.running if isinstance(part, Dense | Experts))
+
+    @property
+    def weights(self) -> Layer:
+        """The layer without what does not change its tensors: windows, and the base of its rotation."""
+        parts = (part.unwindowed if isinstance(part, Mixer) else part for part in self.parts)
+        return replace(self, parts=tuple(parts), rope_theta=None)
+
+    def run_as(self, window: int | None, n_sinks: int, rope_theta: float | None) -> Layer:
+        """Return the layer with this window, if its mixer can have one, and this base if it rotates; None: its own."""
+        parts, theta = self.parts, rope_theta if rope_theta and self.rope_theta else self.rope_theta
+        if window is not None:
+            parts = tuple(
+                replace(part, window=window, n_sinks=n_sinks) if isinstance(part, Windowed) else part for part in parts
+            )
+        return replace(self, parts=parts, rope_theta=theta)
 
     @property
     def rotary_dim(self) -> int:

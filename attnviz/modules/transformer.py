@@ -245,7 +245,8 @@ class Transformer(nn.Module):
             f.name for f in fields(config) if f.name not in RUN_FIELDS or (config.mixed_layers and f.name in PER_LAYER)
         ]
         for name in fixed:
-            if getattr(config, name) != getattr(self.config, name):
+            ours, theirs = (_of_weights(name, getattr(c, name)) for c in (self.config, config))
+            if ours != theirs:
                 raise ConfigError(
                     f"{name} must stay {getattr(self.config, name)!r}, as in these weights, not "
                     f"{getattr(config, name)!r}"
@@ -388,6 +389,11 @@ def layer_input(
     for block, option in zip(model.blocks[:layer], options or model.attention_options(x.shape[1]), strict=False):
         x = block(x, record=record, **option)
     return model.blocks[layer].attn_norm(x)
+
+
+def _of_weights(name: str, value: Any) -> Any:
+    """Return what a field of a configuration says about the weights."""
+    return tuple(layer.weights for layer in value) if name == "mixed_layers" else value
 
 
 def check_runnable(c: ModelConfig) -> None:

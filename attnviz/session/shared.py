@@ -128,35 +128,15 @@ class SharedSettings:
         """Display name of the model."""
         return MODEL_NAMES.get(self.model) or openable.short_name(self.model)
 
-    def run_opened(self, config: ModelConfig) -> ModelConfig:
-        """Return an opened model's configuration with these settings; by default with its own theta and windows."""
-        chosen: dict[str, Any] = {"causal": self.causal}
-        if config.position == "rope":
-            chosen["position"] = "rope" if self.rope else "none"
-            chosen |= self._chosen_theta(config)
-        if self.window:
-            other_theta = config.rope_theta_windowed is not None  # then only these layers keep a window
-            full = config.full_layers if other_theta else ()
-            chosen |= {"sliding_window": self.window, "n_sinks": self.n_sinks, "full_layers": full}
-        return replace(config, **chosen)
-
     def run_of(self, config: ModelConfig) -> ModelConfig:
-        """Return a configuration with RoPE, mask and window from these settings; weights stay valid."""
-        return replace(
-            config,
-            position="rope" if self.rope else "none",
-            causal=self.causal,
-            sliding_window=self.window or None,
-            n_sinks=self.n_sinks if self.window else 0,
-            **self._chosen_theta(config),
-        )
+        """Return a configuration with RoPE, mask and window from these settings; weights stay valid.
 
-    def _chosen_theta(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the chosen theta for all layers, also for those with a window; nothing if it is the model's own."""
-        if self.theta == OWN_THETA:
-            return {}
-        windowed = {} if config.rope_theta_windowed is None else {"rope_theta_windowed": self.theta}
-        return {"rope_theta": self.theta} | windowed
+        By default with the model's own positions, base and windows.
+        """
+        rotates = config.position == "rope"
+        theta = None if self.theta == OWN_THETA or not rotates else self.theta
+        run = config.run_as(window=self.window or None, n_sinks=self.n_sinks, theta=theta)
+        return replace(run, causal=self.causal, position="none" if rotates and not self.rope else config.position)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_another_window_than_in_training_is_named(trained, n_tokens, changes, ex
 
 def test_a_chosen_base_is_told_from_both_of_gemma_3():
     trained = replace(WINDOWED, rope_theta=1e6, rope_theta_windowed=1e4)
-    (sentence,) = beyond_training(trained, Settings(model="a/b", theta=1e6).run_opened(trained), None, 6)
+    (sentence,) = beyond_training(trained, Settings(model="a/b", theta=1e6).run_of(trained), None, 6)
     assert sentence == "RoPE's base is 1,000,000; training used 1,000,000 (10,000 in layers with a window)."
 
 

@@ -219,3 +219,16 @@ def test_what_layers_do_not_agree_on_has_to_be_asked_of_each():
     spelt = ModelConfig(3, 42, 6, 3, sliding_window=5, full_layers=(1,))
     spelt = replace(spelt, mixed_layers=spelt.layers)
     assert spelt.mixer.n_kv_heads == 3 and spelt.rotary_dim == 6  # all layers agree, up to the window
+
+
+def test_windows_and_bases_can_be_changed_in_all_layers(model):
+    run = MIXED.run_as(window=2, n_sinks=1, theta=97.0)
+    traced = trace(model.with_config(run), IDS)
+    for i, one in enumerate(traced.layers):
+        assert MIXED.layers[i].mixer.attends == bool(run.layers[i].mixer.window)
+        if one.mixer.attends:
+            np.testing.assert_array_equal(one.allowed, allowed(2, 1))
+        assert run.layers[i].rope_theta == (97.0 if THETAS[i] else None)
+    assert MIXED.run_as() == MIXED
+    with pytest.raises(ConfigError, match="mixed_layers must stay"):
+        model.with_config(replace(run, mixed_layers=(*run.mixed_layers[:3], run.mixed_layers[0])))

@@ -73,19 +73,19 @@ def test_an_opened_models_own_theta_and_windows_are_kept_unless_chosen():
 
     own = ModelConfig(4, 12, 3, sliding_window=7, full_layers=(1,), rope_theta=500.0)
     plain = Settings(model=HERE)
-    assert plain.run_opened(own) == own
-    changed = Settings(model=HERE, theta=99.0, window=5, n_sinks=2, rope=False, causal=False).run_opened(own)
+    assert plain.run_of(own) == own
+    changed = Settings(model=HERE, theta=99.0, window=5, n_sinks=2, rope=False, causal=False).run_of(own)
     assert (changed.rope_theta, changed.sliding_window, changed.full_layers, changed.n_sinks) == (99.0, 5, (), 2)
     assert changed.position == "none" and not changed.causal
-    assert Settings(model=HERE, theta=10_000.0).run_opened(own).rope_theta == 10_000.0
+    assert Settings(model=HERE, theta=10_000.0).run_of(own).rope_theta == 10_000.0
     learned = ModelConfig(4, 12, 3, position="learned", learned_position_rows=9)
-    assert Settings(model=HERE, rope=False, theta=99.0).run_opened(learned) == learned
+    assert Settings(model=HERE, rope=False, theta=99.0).run_of(learned) == learned
 
 
 def test_a_chosen_base_is_that_of_gemma_3s_windowed_layers_too():
     from attnviz.config import ModelConfig
 
     own = ModelConfig(4, 12, 3, sliding_window=7, full_layers=(1,), rope_theta=1e6, rope_theta_windowed=1e4)
-    assert Settings(model=HERE).run_opened(own) == own
-    chosen = Settings(model=HERE, theta=500.0).run_opened(own)
+    assert Settings(model=HERE).run_of(own) == own
+    chosen = Settings(model=HERE, theta=500.0).run_of(own)
     assert (chosen.rope_theta, chosen.rope_theta_windowed) == (500.0, 500.0)
