@@ -45,7 +45,7 @@ class LayerProgress:
         if self._bar is None and since > FIRST_AFTER:
             with self.place.container():
                 self._bar = st.progress(0.0)
-                stop_button("Stop computing layers", self.stop)
+                stop_button("Stop computing layers", "layers", self.stop)
         if self._bar is not None:
             self._bar.progress((layer + 1) / self.n_layers, f"Layer {layer + 1} of {self.n_layers} computed …")
         if since > (BETWEEN if self._drawn else FIRST_AFTER) and layer + 1 < self.n_layers:

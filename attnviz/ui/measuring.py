@@ -54,7 +54,7 @@ class MeasurementProgress:
         if self._bar is None:
             with self.place.container():
                 self._bar = st.progress(done)
-                stop_button(self.stop_label, self.stop)
+                stop_button(self.stop_label, "measurement", self.stop)
         left = count(_rounded_up(found.seconds * (1 - done)), "second")
         self._bar.progress(done, f"{self.label}: {done:.0%} done, about {left} left …")
         now = time.perf_counter()
@@ -85,12 +85,12 @@ def progress(label: str) -> Iterator[None]:
     place.empty()
 
 
-def stop_button(label: str, stop: Callable[[], None]) -> None:
+def stop_button(label: str, what: str, stop: Callable[[], None]) -> None:
     """Button that stops the running computation and keeps its results.
 
-    The style sheet hides Streamlit's own, which would lose them.
+    The style sheet hides Streamlit's own, which would lose them: what = "measurement" or "layers".
     """
-    st.button(label, key=f"stop-{label}", on_click=stop)
+    st.button(label, key=f"stop-{what}", on_click=stop)
 
 
 def _rounded_up(seconds: float) -> int:

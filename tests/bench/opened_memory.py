@@ -19,7 +19,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     model, _ = open_model(sys.argv[1])
     trace = LayerwiseTrace(lambda: model, range(int(sys.argv[2])))
-    for layer in trace.weights:
-        assert layer.shape[1:] == (len(trace.tokens), len(trace.tokens))
-    assert len(trace.logits[-1]) == model.config.vocab_size
+    for layer in trace.layers:
+        assert layer.weights.shape[1:] == (len(trace.tokens), len(trace.tokens))
+    assert trace.logits_at(slice(-1, None)).shape == (1, model.config.vocab_size)
     print(peak())

@@ -33,7 +33,7 @@ function create(root) {
   };
   view.some = root.querySelector("input");
   view.rate.onchange = () => { if (view.timer) { stop(view); play(view, view.until); } };
-  new ResizeObserver(() => requestAnimationFrame(() => view.d && paint(view))).observe(root);
+  new ResizeObserver(() => requestAnimationFrame(() => view.d && view.room !== roomOf(view) && paint(view))).observe(root);
   return view;
 }
 
@@ -192,7 +192,11 @@ function show(view) {
   view.rows.textContent = rows === 1 ? "The row is the newest query. Columns: keys." : `Rows: the last ${rows} queries, the newest outlined. Columns: keys.`;
 }
 
+// What the drawings' sizes depend on; a text that takes another line changes only the height.
+const roomOf = ({ root }) => `${root.clientWidth} ${slideHeight(root)}`;
+
 function paint(view) {
+  view.room = roomOf(view);
   paintCaches(view);
   paintMaps(view, shownStep(view));
 }
