@@ -15,7 +15,7 @@ from attnviz.checkpoints import FOLDER
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.models import Run
-from attnviz.config import FAMILY, ModelConfig, divisors
+from attnviz.config import FAMILY, SHIPPED, ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.cached import cached_in_layer
 from attnviz.cost.variants import with_heads
@@ -47,6 +47,11 @@ def variants(settings: Settings) -> list[Settings]:
         return list(settings.variants())
     family = [replace(settings, model=name) for name in FAMILY]
     return [variant for variant in family if not models.problem_of(variant)]
+
+
+def beside_family(settings: Settings) -> bool:
+    """Check whether this is a shipped checkpoint with another attention than those that are compared."""
+    return settings.model in SHIPPED and settings.model not in FAMILY
 
 
 def base_of(settings: Settings) -> Settings:

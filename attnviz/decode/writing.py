@@ -132,7 +132,7 @@ def _reusable(before: Written, fixed: Sequence[int], n: int) -> tuple[WrittenSte
 
 def _copied(cache: Sequence[KVCache], n_tokens: int) -> tuple[KVCache, ...]:
     """Copy the first n_tokens of each layer's cache."""
-    copies = tuple(KVCache() for _ in cache)
+    copies = tuple(type(layer)() for layer in cache)
     for copy, layer in zip(copies, cache, strict=True):
         copy.append(*(t.narrow(-2, 0, n_tokens) for t in layer.tensors))
     return copies

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.modules.attention import Attended, GroupedQueryAttention, attend
+from attnviz.modules.cache import KVCache
 from attnviz.modules.rope import Rope, apply_rope
 
 GATES = ("width", "head")  # of the output: one for each of its numbers, or one per head
@@ -62,6 +63,19 @@ class Passing:
     def __len__(self) -> int:
         """Return the number of cached tokens."""
         return 0 if self.cache is None else len(self.cache)
+
+
+class SharedCache(KVCache):
+    """The cache of a layer that reads another layer's: nothing is appended to it, and cutting it cuts nothing."""
+
+    def append(self, *new: Tensor) -> tuple[Tensor, ...]:
+        """Append nothing. ValueError for tensors."""
+        if new:
+            raise ValueError("nothing is appended to the cache of a layer that reads another layer's")
+        return ()
+
+    def cut(self, length: int) -> None:
+        """Do nothing."""
 
 
 def passed_separately(options: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

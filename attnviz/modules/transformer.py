@@ -31,7 +31,7 @@ from attnviz.modules.attention import Attended, GroupedQueryAttention
 from attnviz.modules.cache import KVCache, StateCache
 from attnviz.modules.delta import GatedDeltaNet
 from attnviz.modules.embedding import PositionEmbedding, ScaledEmbedding, empty_embedding
-from attnviz.modules.extended import CacheReadingAttention, ExtendedAttention, Passing
+from attnviz.modules.extended import CacheReadingAttention, ExtendedAttention, Passing, SharedCache
 from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
 from attnviz.modules.indexed import SparseAttention, SparseLatentAttention
 from attnviz.modules.latent import MultiHeadLatentAttention
@@ -265,8 +265,12 @@ class Transformer(nn.Module):
         return other
 
     def new_cache(self) -> list[Any]:
-        """Return an empty KV cache per layer, or an empty state where the layer keeps one."""
-        return [StateCache() if layer.mixer.state() else KVCache() for layer in self.config.layers]
+        """Return an empty KV cache per layer, or an empty state where the layer keeps one.
+
+        A layer that reads another layer's cache has one to which nothing is appended.
+        """
+        mixers = (layer.mixer for layer in self.config.layers)
+        return [StateCache() if m.state() else SharedCache() if m.reads_cache else KVCache() for m in mixers]
 
     def rope(self, layer: int = 0, length: int | None = None) -> Rope | None:
         """Return the rotation of a layer's q and k for a text of this many tokens; None without RoPE.

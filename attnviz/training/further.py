@@ -30,7 +30,7 @@ RUNS = ("sinks", "shared", INDEXER, "sparse")
 SINK_WINDOW, SINK_FULL = 32, (1, 3)  # the window of the other layers
 READ, READERS = 1, (2, 3)  # the layer whose cache the last two read
 TOP_K, INDEX_HEADS, INDEX_DIM = 32, 4, 32
-STEPS = {"sinks": 1200, "shared": 1600, INDEXER: 300, "sparse": 1000}
+STEPS = {"sinks": 1200, "shared": 1000, INDEXER: 250, "sparse": 700}
 PEAK_LR, DROPOUT = 1e-3, 0.15
 
 

@@ -43,7 +43,9 @@ def show() -> None:
 
 def comparable(view: View) -> bool:
     """Check whether the page can be drawn, including the MHA model it compares with."""
-    return drawable(view) and not (view.config.mixed_layers or models.problem_of(compute_groups.base_of(view.settings)))
+    if not drawable(view) or view.config.mixed_layers or compute_groups.beside_family(view.settings):
+        return False
+    return not models.problem_of(compute_groups.base_of(view.settings))
 
 
 @state.part("kv-heads")
@@ -54,6 +56,11 @@ def control(view: View) -> None:
             f"{escaped(str(problem))} This page needs it for comparison. Choose “My own settings” in the sidebar.",
             icon=":material/error:",
         )
+        return
+    if compute_groups.beside_family(view.settings):
+        st.markdown(headline(view))
+        offer(why="This page compares MHA, GQA, MQA and MLA, and this checkpoint has more in its layers than one of "
+              "these. The Heads page shows its maps.")  # fmt: skip
         return
     if view.config.mixed_layers:
         st.markdown(headline(view))
