@@ -280,8 +280,8 @@ def measured(view: View) -> None:
     """Decode steps of the live modules, timed on this server."""
     c = view.config
     if c.mixed_layers:
-        st.info("This part times one attention in all layers beside others, and this model's layers are of several kinds "
-                "or have more than such an attention. Choose a checkpoint with one of them.")  # fmt: skip
+        st.info("This part times one attention in all layers beside others, and this model's layers differ or have "
+                "more than such an attention. Choose MHA, GQA, MQA or MLA in the sidebar.")  # fmt: skip
         return
     st.markdown(
         f"Time one decode step of the selected model ({count(c.n_layers, 'layer')}, d_model {c.d_model}, random "
