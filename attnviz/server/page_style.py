@@ -35,7 +35,7 @@ ALONE = """
 .stMainBlockContainer :is(.stAlert, .stPopover) {{ margin-bottom: 0.5rem; }}
 .stMainBlockContainer {{ padding: 0.75rem 1rem !important; max-width: none; }}
 .stAppHeader {{ display: none; }}
-.{it} {{ outline: none !important; }}
+.{it} {{ --modebar: 14px; outline: none !important; }}
 """
 LEFT = "not-alone"  # key of a container on embedded pages that do not show the address's element alone, or not any more
 WHOLE_PAGE = """

@@ -21,17 +21,22 @@ from attnviz.ui.qr_code import address
 # Of plotly's buttons only the one that Streamlit adds is shown: it opens the chart full-screen.
 UNUSED = ["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "resetScale2d"]
 CONFIG = {"displayModeBar": True, "modeBarButtonsToRemove": UNUSED, "responsive": True}
+_CALCULATIONS = "calculations shown"  # session key: (whether in a lesson, key) -> whether it is open
 PRESENTED_HEIGHT = 350  # pixels: with its title, it fits above a lesson bar with an open answer, at 1280 x 720
 TABLE_HEIGHT = 240  # pixels: header and five and a half rows; the half row shows that the table scrolls
 
 
 def show(drawing: Drawing, key: str) -> None:
-    """Put the drawing on the page. `key` is unique on the page: letters, digits and hyphens."""
+    """Put the drawing on the page, and below it one row: its calculation, its numbers and downloads, full screen.
+
+    `key` is unique on the page: letters, digits and hyphens.
+    """
     picture(drawing, key)
-    formula(drawing)
-    with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
-        if is_open(numbers):
-            _numbers(drawing, key)
+    with st.container(horizontal=True, gap="small", key=f"actions-{key}"):
+        calculation(drawing.formula, drawing.legend, key)
+        with _folded("Numbers and downloads", f"numbers-{key}", "rerun") as numbers:
+            if is_open(numbers):
+                _numbers(drawing, key)
 
 
 def is_open(expander: Any) -> bool:
@@ -44,7 +49,7 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing | Caption]]) -> N
 
     Of a caption only the numbers are shown: the page's own picture of it can be saved and enlarged.
     """
-    with st.expander(label, key=f"numbers-{'-'.join(make)}", on_change="rerun") as numbers:
+    with _folded(label, f"numbers-{'-'.join(make)}", "rerun") as numbers:
         if is_open(numbers):
             for key, draw in make.items():
                 drawing = draw()
@@ -52,7 +57,7 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing | Caption]]) -> N
                     picture(drawing, key)
                 else:
                     st.markdown(f"## {drawing.title}")
-                formula(drawing)
+                _equations(drawing.formula, drawing.legend)
                 _numbers(drawing, key)
 
 
@@ -69,12 +74,33 @@ def picture(drawing: Drawing, key: str) -> None:
             st.caption(drawing.below)
 
 
-def formula(drawing: Drawing | Caption) -> None:
-    """Show the formula, with the meaning of its symbols below."""
-    if drawing.formula:
-        equations(drawing.formula)
-    if drawing.legend:
-        st.caption(drawing.legend)
+def calculation(formula: str, letters: str, key: str) -> None:
+    """Fold the equations and the meaning of their letters: open in a lesson, and as one left them.
+
+    They are sent while they are folded too, since a printed page shows them (server/printed.js).
+    """
+    if not formula and not letters:
+        return
+    in_lesson, name = bool(state.current().lesson), f"calculation-{key}"
+    remembered = st.session_state.setdefault(_CALCULATIONS, {})
+    st.session_state[name] = remembered.get((in_lesson, key), in_lesson)
+
+    def remember() -> None:
+        remembered[in_lesson, key] = st.session_state[name]
+
+    with _folded("Show the calculation", name, remember):
+        _equations(formula, letters)
+
+
+def _folded(label: str, key: str, on_change: Any) -> Any:
+    return st.expander(label, key=key, type="compact", on_change=on_change)
+
+
+def _equations(formula: str, letters: str) -> None:
+    if formula:
+        equations(formula)
+    if letters:
+        st.caption(letters)
 
 
 def equations(lines: str) -> None:

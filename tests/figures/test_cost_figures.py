@@ -145,7 +145,7 @@ def test_by_year_every_model_stands_in_its_year_in_the_lane_of_its_kind():
 def test_the_title_by_year_has_the_medians_of_its_first_and_its_last_year():
     of = {year: [per_token(m) for m in PRESETS.values() if m.year == year and per_token(m)] for year in (2019, 2026)}
     numbers = numbers_in(published(by="year").title)
-    first, last = (statistics.median(each) / 1000 for each in of.values())
+    first, last = (statistics.median(each) / 1024 for each in of.values())
     assert numbers == [pytest.approx(first, rel=0.005), 2019, pytest.approx(last, rel=0.005), 2026]
 
 

@@ -27,7 +27,7 @@ def test_all_models_are_drawn_by_year_and_the_link_keeps_it():
     assert "caches less per token than" in shown(app)
     next(each for each in app.button_group if each.label == "All models by").set_value("year").run()
     assert not app.exception and app.query_params["by"] == "year"
-    assert len(numbers_where("Median cache per token of these models: # kB in #, # kB in #", shown(app))) == 4
+    assert len(numbers_where("Median cache per token of these models: # KiB in #, # KiB in #", shown(app))) == 4
     assert "Median cache per token" in shown(opened(COST, tab="published", by="year"))
 
 

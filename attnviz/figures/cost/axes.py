@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from attnviz.cost.units import bytes_text
 
 PLOT_WIDTHS = (260, 560, 1000)  # pixels of the plot: the server does not know the page's width, so all must work
+FEW_TICKS = 3  # with fewer, a reader cannot see that an axis is logarithmic
 CHARACTER = 6.4  # pixels: width of a character
 
 
@@ -31,9 +32,12 @@ def decades(ends: list[float], text: Callable[[float], str]) -> dict[str, list]:
 
 
 def binary_decades(ends: list[float]) -> dict[str, list]:
-    """Return ticks at every KiB, MiB, GiB … and at 32 times each of them."""
-    powers = [2.0 ** (5 * k) for k in range(4, 14)]
-    ticks = [n for n in powers if ends[0] <= math.log10(n) <= ends[1]]
+    """Return ticks at every KiB, MiB, GiB … and at 32 times each of them; at 8 times the last where those are few."""
+    for step in (5, 3):
+        powers = (2.0**k for k in range(10, 70, step))
+        ticks = [n for n in powers if ends[0] <= math.log10(n) <= ends[1]]
+        if len(ticks) >= FEW_TICKS:
+            break
     return {"tickvals": ticks, "ticktext": [bytes_text(n) for n in ticks]}
 
 

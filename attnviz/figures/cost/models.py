@@ -13,7 +13,7 @@ from attnviz.cost.units import bytes_text, count_text
 from attnviz.cost.variants import KINDS, kind_of
 from attnviz.equations import tex_lines, tex_text
 from attnviz.figures.chart import Chart
-from attnviz.figures.cost.axes import decades, log_range, share, spread
+from attnviz.figures.cost.axes import binary_decades, decades, log_range, share, spread
 from attnviz.figures.cost.captions import short_name, written
 from attnviz.figures.cost.formulas import cache_equation
 from attnviz.figures.cost.published import assumption
@@ -42,9 +42,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
     size = {m.id: count_parameters(m).total for m in models}
     figure = base_figure(TALL, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
     y = log_range(cost[m.id] for m in drawn)
-    figure.update_yaxes(
-        type="log", range=y, title="cache per token, bf16", **decades(y, lambda n: bytes_text(n, binary=False))
-    )
+    figure.update_yaxes(type="log", range=y, title="cache per token, bf16", **binary_decades(y))
     at = _by_year(figure, drawn) if by == "year" else _by_parameters(figure, drawn, size)
     for kind, name in KINDS.items():
         of_kind = [m for m in drawn if kind_of(m) == kind]
@@ -63,7 +61,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
         note=f"{len(models)} published models: bytes cached per token in bf16 against "
         f"{'the year' if by == 'year' else 'the number of parameters'}. The marker's shape is the type of attention. "
         "The models compared and the one asked about are named; point at the others, or read the list below.",
-        more=f"Counted by formula, over the first {FIRST} tokens; 1 kB is 1,000 bytes. With sliding windows, a long "
+        more=f"Counted by formula, over the first {FIRST} tokens; 1 KiB is 1,024 bytes. With sliding windows, a long "
         "text takes less than this number times its tokens. Linear and recurrent layers keep a state per sequence, "
         "which is not part of these bytes."
         + (f" Not drawn, since nothing is cached per token: {listed(without)}." if without else ""),
@@ -170,9 +168,7 @@ def _years_title(models: Sequence[ModelConfig], cost: Mapping[str, int]) -> str:
         if m.year is not None:
             of_year.setdefault(m.year, []).append(cost[m.id])
     years = sorted(year for year, found in of_year.items() if len(found) > FEW)
-    said = [
-        f"{bytes_text(median(of_year[year]), binary=False)} in {year}" for year in dict.fromkeys(years[:1] + years[-1:])
-    ]
+    said = [f"{bytes_text(median(of_year[year]))} in {year}" for year in dict.fromkeys(years[:1] + years[-1:])]
     return f"Median cache per token of these models: {', '.join(said)}" if said else "Cache per token by year"
 
 

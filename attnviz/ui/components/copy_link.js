@@ -1,28 +1,8 @@
 // Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
 // of the page.
 import { begun, boxOf, jsonOf } from "./call.js";
+import { copyText, LEFT_OUT, linkTo } from "./copy_text.js";
 import { saving } from "./save.js";
-import { isIdle } from "../../server/page.js";
-
-async function copy(write, status) {
-  const text = settled().then(write);
-  try {
-    // at once, with a promise: Safari allows a copy only during the click
-    await navigator.clipboard.write([new ClipboardItem({ "text/plain": text.then((plain) => new Blob([plain], { type: "text/plain" })) })]);
-    status.textContent = "Copied";
-  } catch {
-    status.textContent = await text;
-  }
-  setTimeout(() => (status.textContent = ""), 4000);
-}
-
-// The click also applies a text that was only typed; the address has it when the app has answered. A browser
-// allows a copy for 5 s.
-async function settled() {
-  const end = performance.now() + 4000;
-  for (let still = 0; still < 4 && performance.now() < end; still = !isIdle() ? 0 : still + 1)
-    await new Promise((done) => setTimeout(done, 50));
-}
 
 // Options for the drawings currently on the page, to choose the one of which `make` writes the text to copy.
 function offer(choice, drawings, make) {
@@ -34,14 +14,12 @@ function offer(choice, drawings, make) {
   choice.focus();
 }
 
-const LEFT_OUT = ["lesson", "lesson_step", "present"], WIDTH = 800, AROUND = 48; // pixels; around an embedded drawing
+const WIDTH = 800, AROUND = 48; // pixels; around an embedded drawing
 
 async function embedCode(key) {
-  const url = new URL(window.location.href), [shown, , name] = document.attnvizSave.drawings.find((each) => each[1] === key);
-  const height = await heightAt(WIDTH - AROUND, document.querySelector(`.${shown}`));
-  for (const each of LEFT_OUT) url.searchParams.delete(each);
+  const [shown, , name] = document.attnvizSave.drawings.find((each) => each[1] === key);
+  const height = await heightAt(WIDTH - AROUND, document.querySelector(`.${shown}`)), url = linkTo(key);
   url.searchParams.set("embed", "true");
-  url.searchParams.set("only", key);
   const address = url.href.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
   return `<iframe src="${address}" title="AttnViz: ${name}" width="${WIDTH}" height="${height + AROUND}" style="border: 0" allow="fullscreen"></iframe>`;
 }
@@ -69,12 +47,12 @@ export default function ({ data, parentElement }) {
   const [button, code, step, choice, status] = [".link", ".code", ".step", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
   const call = begun(button);
   button.textContent = "Copy link to this view";
-  button.onclick = () => copy(() => window.location.href, status);
+  button.onclick = () => copyText(() => window.location.href, status);
   code.textContent = "Copy embed code";
   code.onclick = () => offer(choice, document.attnvizSave.drawings, embedCode);
   step.textContent = "Copy lesson step";
   step.hidden = !document.attnvizSave.writesLessons;
   step.onclick = () => offer(choice, document.attnvizSave.drawings, lessonStep);
-  choice.onchange = () => { copy(choice.make.bind(null, choice.value), status); choice.hidden = true; };
+  choice.onchange = () => { copyText(choice.make.bind(null, choice.value), status); choice.hidden = true; };
   return call.end;
 }

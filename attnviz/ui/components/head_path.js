@@ -1,6 +1,7 @@
 // One query from score to weight, a bar per key. Hover is handled here; choosing another key is sent to the server.
 import { begun, el, jsonOf, partsOf, pointOn, roundStep, slideHeight } from "./call.js";
 import { painter, printed, ratioOf, scaledSheet, sharply } from "./packed_weights.js";
+import { foldAll } from "./folded.js";
 import { saveButtons } from "./save_buttons.js";
 import { FAINT, fontOf, inks, labelsOf, name, ticks, upright, widest, word, writeTexts } from "./head_canvas.js";
 
@@ -8,6 +9,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hv");
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
+  foldAll(root);
   update(view, jsonOf(data));
   return call.end;
 }

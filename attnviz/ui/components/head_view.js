@@ -4,6 +4,7 @@ import { begun, boxOf, el, isBrowsers, partsOf, pointOn, presses, slideHeight, T
 import {
   beside, colours, fingers, hovering, isDark, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
 } from "./packed_weights.js";
+import { foldAll } from "./folded.js";
 import { saveButtons } from "./save_buttons.js";
 import { fontOf, inks, labelsOf, name, NEUTRAL, ticks, upright, widest, word, writeTexts } from "./head_canvas.js";
 
@@ -14,6 +15,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hv");
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
+  foldAll(root);
   // a head chosen in the grid: sent from here, so that only this part reruns
   document.addEventListener("attnviz-head", (e) => { view.send("head", e.detail); intoSight(root); }, { signal: call.signal });
   update(view, data);

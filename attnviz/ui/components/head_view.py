@@ -43,7 +43,7 @@ MAP_HTML = """
       <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
     </div>
     <p class="note"></p>
-    <p class="whole"></p>
+    <details class="calculation"><summary>Show the calculation</summary><p class="whole"></p></details>
     <p class="hint"></p>
   </section>
 </div>
@@ -55,7 +55,7 @@ PATH_HTML = """
     <p class="steps"></p>
     <p class="readout" aria-live="polite"></p>
     <div class="path" role="img"><canvas></canvas><i hidden></i></div>
-    <p class="sum"></p>
+    <details class="calculation"><summary>Show the calculation</summary><p class="sum"></p></details>
   </section>
 </div>
 """

@@ -16,6 +16,7 @@ export default function ({ data, parentElement }) {
   const sheet = document.createElement("style"), place = left ? `${step}, left` : step, here = document.attnvizStep;
   const arrived = here === place || here === step; // a step left by a change of settings is not scrolled to again
   landmark(label);
+  document.dispatchEvent(new CustomEvent("attnviz-lesson")); // for folded.js
   if (status.textContent !== announcement) status.textContent = announcement;
   if (answered && parentElement.answered !== step) setTimeout(showAnswer, TURN);
   parentElement.answered = answered ? step : "";

@@ -1,6 +1,7 @@
 // Unit circles: one clock per pair, each token a dot at its angle, a hand at the selected position.
 // data: JSON {label, frequencies, labels, last, query, pair, colour, equations, legend}; sends the chosen `pair`.
 import { begun, jsonOf } from "./call.js";
+import { foldAll } from "./folded.js";
 import { saveButtons } from "./save_buttons.js";
 import { add } from "./svg.js";
 import { degrees, number, play } from "./rope_playing.js";
@@ -111,6 +112,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   });
   const focused = root.getRootNode().activeElement?.dataset?.pair;
   build(root, data, state);
+  foldAll(root);
   if (focused) root.querySelector(`[data-pair="${state.pair}"]`).focus();
   saveButtons(root, () => ({ legend: data.legend, unsaved: ".rc > .bar, .rc-all, .live" }));
   if (state.playing) go();

@@ -25,7 +25,8 @@ HTML = """
   </div>
   <div class="rc-clocks" role="radiogroup"></div>
   <button type="button" class="rc-all"></button>
-  <p class="rc-angle"></p><p class="rc-equations"></p>
+  <p class="rc-angle"></p>
+  <details class="calculation"><summary>Show the calculation</summary><p class="rc-equations"></p></details>
   <p class="rc-key">Below each clock: its degrees per token. Dots: the tokens, from faint (first) to strong (last).
     Hand: the selected position.</p>
   <p class="live" aria-live="polite"></p>

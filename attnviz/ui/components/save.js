@@ -5,6 +5,7 @@
 //   legend: [[colour, name], …]; unsaved: a selector for elements to leave out, such as controls
 //   stage: called with the pixels per unit before the DOM is read, to draw everything sharply; returns a function that undoes it
 import { inOwnPixels, zoomOf } from "./call.js";
+import { unfolded } from "./folded.js";
 import { isHosted, saveAs, savedAs, savingMenu, scaleOf } from "./save_file.js";
 import { background, headings } from "../../server/page.js";
 
@@ -30,15 +31,16 @@ export const saving = (() => {
   }
 
   function drawnPicture(root, { title = heading(root), legend, unsaved, stage }) {
-    const texts = writtenInCanvases(root), unstage = stage?.(scaleOf(WIDTH + 2 * MARGIN));
+    const fold = unfolded(root), texts = writtenInCanvases(root), unstage = stage?.(scaleOf(WIDTH + 2 * MARGIN));
     texts.end();
-    const hidden = [...root.querySelectorAll(`.save${unsaved ? `, ${unsaved}` : ""}`)];
+    const hidden = [...root.querySelectorAll(`.save, summary${unsaved ? `, ${unsaved}` : ""}`)];
     const shown = hidden.map((each) => each.style.display);
     hidden.forEach((each) => (each.style.display = "none"));
     const zoom = zoomOf(root), box = inOwnPixels(root.getBoundingClientRect(), zoom), wide = Math.max(box.width, root.scrollWidth);
     const body = node("g", {}, ...drawn(root, { left: box.left, top: box.top, zoom }, Infinity));
     hidden.forEach((each, i) => (each.style.display = shown[i]));
     unstage?.();
+    fold();
     return { svg: sheet(root, body, wide, box.height, { title, legend }), title: title || root.querySelector("h2, h3")?.textContent || "" };
   }
 

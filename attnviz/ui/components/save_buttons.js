@@ -1,6 +1,7 @@
 // Buttons that save a component's picture, and one that opens it full-screen. about() returns the argument for `save.js`; it is called
 // on a press.
 import { boxOf, el, zoomOf } from "./call.js";
+import { keyOf } from "./folded.js";
 import { fillBar } from "./save_choices.js";
 
 const LARGEST_ON_SCREEN = 3, FILLING = 1.25, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // maximal zoom; that of a drawing which fills the screen by itself; padding tried on each side, % of the width; milliseconds until redrawn
@@ -9,7 +10,7 @@ export function saveButtons(root, about) {
   root.about = about;
   if (root.querySelector(":scope > .save")) return;
   const save = (kind) => document.attnvizSave.component(kind, root, root.about);
-  fillBar(root.appendChild(el("div", "save")), save, (kind) => `Save as ${kind}`, (add) => {
+  fillBar(root.appendChild(el("div", "save")), keyOf(root), save, (kind) => `Save as ${kind}`, (add) => {
     if (document.fullscreenEnabled) fullScreen(root, (label, then) => add(label, label, then));
   });
 }

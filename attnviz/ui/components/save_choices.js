@@ -1,8 +1,10 @@
-// Fills a bar with the buttons that save a picture, one that copies it, and one that shows how it is saved. save(kind): of "png", "svg" or
-// "copy"; nameOf(kind) is a button's name; between(add) adds further ones with add(text, name, onclick), which returns the button.
+// Fills a bar with the buttons that save a picture, one that copies it, one that copies the link to it, and one that shows how it is
+// saved. key: of the drawing; save(kind): of "png", "svg" or "copy"; nameOf(kind) is a button's name; between(add) adds further ones with
+// add(text, name, onclick), which returns the button.
 import { el } from "./call.js";
+import { copyText, linkTo } from "./copy_text.js";
 
-export function fillBar(bar, save, nameOf, between = () => {}) {
+export function fillBar(bar, key, save, nameOf, between = () => {}) {
   const add = (text, ariaLabel, onclick) => {
     const button = Object.assign(el("button", "", text), { type: "button", ariaLabel, onclick });
     bar.append(button);
@@ -10,6 +12,7 @@ export function fillBar(bar, save, nameOf, between = () => {}) {
   };
   for (const kind of ["PNG", "SVG"]) add(kind, nameOf(kind), () => save(kind.toLowerCase()));
   copyButton(add, save);
+  const link = add("Link", "Copy the link to this drawing", () => copyText(() => linkTo(key).href, link, "Link"));
   between(add);
   choicesButton(bar, add);
 }

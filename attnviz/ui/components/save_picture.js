@@ -60,7 +60,7 @@ const linesOf = (text) => (text.querySelector("tspan.line") ? [...text.querySele
 export default function ({ data, parentElement, setTriggerValue }) {
   const bar = parentElement.querySelector(".bar"), call = begun(bar), save = (kind) => document.attnvizSave.saveAs(kind, document.querySelector(`.st-key-${data.chart}`), chartPicture(data));
   bar.replaceChildren();
-  fillBar(bar, save, (kind) => kind);
+  fillBar(bar, data.chart.replace("chart-", "figure-"), save, (kind) => kind);
   // the server makes the HTML file
   const tell = () => { const { link } = document.attnvizSave.savedAs(); if (link !== data.link) setTriggerValue("link", link); };
   document.addEventListener("attnviz-saving-changed", tell, { signal: call.signal });

@@ -1,6 +1,7 @@
 // Rectangles to scale. A panel: {title, note, alt, line, legend, width, height, row, rects: [[x, y, width, height, colour, opacity, description]],
 // labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
 import { el, jsonOf } from "./call.js";
+import { calculation, foldAll } from "./folded.js";
 import { saveButtons } from "./save_buttons.js";
 import { add } from "./svg.js";
 
@@ -9,6 +10,7 @@ const BARS = 0.3; // least share of the width for the bars, beside their labels
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".ts"), { panels, legend } = jsonOf(data);
   root.replaceChildren(...panels.map(panel));
+  foldAll(root);
   root.getRootNode().host.dataset.narrowest = Math.max(0, ...[...root.querySelectorAll(".rows .picture")].map(narrowest)); // for stage.js
   saveButtons(root, () => ({ title: "", legend }));
 }
@@ -23,8 +25,8 @@ function panel(p) {
   else picture.style.aspectRatio = `${p.width} / ${p.height}`;
   draw(picture, p);
   picture.append(...p.labels.map((each) => label(p, each)));
-  section.append(el("h2", "", p.title), el("p", "", p.note), picture, el("p", "line", p.line));
-  if (p.legend) section.append(el("p", "letters", p.legend));
+  section.append(el("h2", "", p.title), el("p", "", p.note), picture);
+  if (p.line) section.append(calculation(el("p", "line", p.line), el("p", "letters", p.legend)));
   return section;
 }
 

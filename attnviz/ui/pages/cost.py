@@ -164,7 +164,7 @@ def _notes(ids: Sequence[str], key: str) -> None:
     for id in ids:
         if facts[id].get("notes"):
             st.caption(f"**{figures.short_name(load_presets()[id])}**: {facts[id]['notes']}")
-    with st.expander("Sources of these configurations", key=f"sources-{key}"):
+    with st.expander("Sources of these configurations", key=f"sources-{key}", type="compact"):
         st.markdown("\n".join(f"- **{facts[id]['name']}**: {'; '.join(facts[id]['source'])}" for id in ids))
 
 

@@ -40,11 +40,7 @@ def question(view: View) -> None:
         return
     st.markdown(figures.sentence(answer))
     to_scale([figures.panel(answer)], "answer")
-    with st.expander("Show the calculation", key="calculation", on_change="rerun") as calculation:
-        if charts.is_open(calculation):
-            equations, letters = figures.calculation(answer)
-            charts.equations(equations)
-            st.caption(letters)
+    charts.calculation(*figures.calculation(answer), "answer")
 
 
 def _model(view: View) -> None:

@@ -84,17 +84,14 @@ def rotation(view: View) -> None:
     dimensions = analysis.dimensions(rotated.pair, n_pairs, rotation.layout, first)
     caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, rotation.rope_theta)
     st.markdown(f"## {caption.title}")
-    left, right = st.columns(2, gap="large")
-    with left:  # on a phone above the equations: the arrows and Play are what to look at first
-        unrotated = compute_rope.unrotated_part(view)
-        data = rope_pair.pack(
-            values, *compute_rope.selected_pairs(view), unrotated, rotation.head_dim, rotated.pair, dimensions,
-            (rotated.m, rotated.n), view.labels, _head(view).colour, _reads(view),
-        )  # fmt: skip
-        rope_pair.rope_pair(data, key="rope-pair")
-    with right:
-        st.caption(caption.note)
-        charts.formula(caption)
+    st.caption(caption.note)
+    unrotated = compute_rope.unrotated_part(view)
+    data = rope_pair.pack(
+        values, *compute_rope.selected_pairs(view), unrotated, rotation.head_dim, rotated.pair, dimensions,
+        (rotated.m, rotated.n), view.labels, _head(view).colour, _reads(view),
+    )  # fmt: skip
+    rope_pair.rope_pair(data, key="rope-pair")
+    charts.calculation(caption.formula, caption.legend, "rope-pair")
 
 
 def selection(view: View) -> None:
