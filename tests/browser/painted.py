@@ -111,8 +111,14 @@ def covered(page: Page) -> list[str]:
     """)
 
 
+def unfold(page: Page) -> None:
+    """Open the calculations below the drawings."""
+    page.evaluate("for (const e of document.querySelectorAll('[class*=st-key-calculation-] details')) e.open = true")
+
+
 def trimmed(page: Page) -> list[str]:
     """Return the formulas painted up to the upper or lower edge of their box, which may cut them off."""
+    unfold(page)
     formulas = page.locator(".katex-display").all()
     images = [pixels(formula).astype(int) for formula in formulas]
     edges = [np.concatenate((image[:1], image[-1:])) - background(image) for image in images]

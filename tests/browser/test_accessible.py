@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import turn_to
-from tests.browser.painted import settle
+from tests.browser.painted import settle, unfold
 from tests.figures.test_theme import contrast
 
 Visit = Callable[..., Page]
@@ -96,6 +96,7 @@ def rgb(colour: str) -> tuple[int, ...]:
 
 def a_wide_formula_is_streamlits_own_and_the_keyboard_scrolls_it(page: Page) -> None:
     """The page's first formula, in a column that is too narrow for it."""
+    unfold(page)
     formula = page.locator(".katex-display").first
     formula.evaluate("""formula => {
         const before = document.createElement("button");

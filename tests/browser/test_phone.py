@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from attnviz.session.examples import EXAMPLES
 from tests.browser.conftest import NARROW
-from tests.browser.painted import overflow, pixels, settle
+from tests.browser.painted import overflow, pixels, settle, unfold
 from tests.browser.sidebar import take_option
 
 
@@ -79,7 +79,8 @@ def a_scrolled_page_disappears_below_a_strip_and_long_equations_fit(page: Page) 
 
 def formulas_fit(page: Page) -> None:
     formulas = page.locator(".katex-display")
-    formulas.first.wait_for()
+    formulas.first.wait_for(state="attached")
+    unfold(page)
     assert max(formulas.evaluate_all("all => all.map(e => e.scrollWidth - e.clientWidth)")) <= 2
 
 

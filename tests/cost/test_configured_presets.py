@@ -56,6 +56,18 @@ def test_its_parameters_are_near_those_that_its_maker_gives(id):
 
 
 @pytest.mark.parametrize(
+    "id, total",
+    [
+        ("falcon-h1-3b", 3_149_387_264), ("falcon-h1-7b", 7_585_648_736), ("falcon-mamba-7b", 7_272_665_088),
+        ("granite-4.0-h-1b", 1_461_538_368), ("granite-4.0-h-tiny", 6_939_037_248), ("lfm2-2.6b", 2_569_272_320),
+    ],
+)  # fmt: skip
+def test_its_parameters_are_those_of_the_published_weights(id, total):
+    """The sum that the sources give of the published tensors."""
+    assert count_parameters(PRESETS[id]).total == total
+
+
+@pytest.mark.parametrize(
     "id, n_tokens, cache, n_layers",
     [
         ("gemma-3-1b", 32_768, (4 * 32_768 + 22 * 512) * 1_024, 26),  # 139 MiB: four global layers
@@ -64,6 +76,10 @@ def test_its_parameters_are_near_those_that_its_maker_gives(id):
         ("kimi-linear-48b-a3b", 1_000, 7 * 1_000 * 576 * 2, 7),
         ("deepseek-v3.2", 1_000, 61 * 1_000 * (576 + 128) * 2, 61),  # the latent, its RoPE key and the indexer's key
         ("jamba-1.5-large", 1_000, 9 * 1_000 * 2 * 8 * 128 * 2, 9),
+        ("granite-4.0-h-small", 1_000, 4 * 1_000 * 2 * 8 * 128 * 2, 4),
+        ("minimax-text-01", 1_000, 10 * 1_000 * 2 * 8 * 128 * 2, 10),
+        ("lfm2-8b-a1b", 1_000, 6 * 1_000 * 2 * 8 * 64 * 2, 6),
+        ("falcon-mamba-7b", 1_000, 0, 0),
     ],
 )
 def test_only_layers_of_attention_hold_a_cache(id, n_tokens, cache, n_layers):

@@ -35,8 +35,8 @@ def test_models_with_a_state_are_listed_by_their_kind():
     app = opened(COST, tab="models", kinds="state")
     listed = app.dataframe[0].value
     with_state = {m.name.partition(" (")[0] for m in load_presets().values() if state_bytes(m)}
-    assert set(listed["model"]) == with_state and len(with_state) == 22
-    assert numbers_where("NVIDIA H100 SXM: # of # models", shown(app))[1] == 22
+    assert set(listed["model"]) == with_state and len(with_state) == 31
+    assert numbers_where("NVIDIA H100 SXM: # of # models", shown(app))[1] == 31
 
 
 def test_a_hybrids_configuration_can_be_taken_and_counted():
