@@ -116,9 +116,9 @@ def unfold(page: Page) -> None:
     page.evaluate("for (const e of document.querySelectorAll('[class*=st-key-calculation-] details')) e.open = true")
 
 
-def trimmed(page: Page) -> list[str]:
+def trimmed(page: Page | Locator) -> list[str]:
     """Return the formulas painted up to the upper or lower edge of their box, which may cut them off."""
-    unfold(page)
+    unfold(page if isinstance(page, Page) else page.page)
     formulas = page.locator(".katex-display").all()
     images = [pixels(formula).astype(int) for formula in formulas]
     edges = [np.concatenate((image[:1], image[-1:])) - background(image) for image in images]
