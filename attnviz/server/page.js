@@ -9,8 +9,7 @@ export const bottom = () => byTestId("stBottom"); // the bar fixed at the bottom
 export const bottomBlock = () => byTestId("stBottomBlockContainer"); // … its contents
 export const background = () => getComputedStyle(document.querySelector(".stApp")).backgroundColor;
 export const headings = () => [...main().querySelectorAll("h1, h2, h3")];
-const drawn = () => [document, ...[...document.querySelectorAll("[data-testid=stBidiComponentIsolated] *")].flatMap((each) => each.shadowRoot ?? [])];
-export const calculations = () => drawn().flatMap((each) => [...each.querySelectorAll("[class*=st-key-calculation-] details, .calculation")]);
+export const withComponents = () => [document, ...[...document.querySelectorAll("[data-testid=stBidiComponentIsolated] *")].flatMap((each) => each.shadowRoot ?? [])];
 export const isPending = (element) => byTestId("stSkeleton", element) !== null;
 
 // Whether no run of the script is going on.

@@ -31,12 +31,13 @@ def show(drawing: Drawing, key: str) -> None:
 
     `key` is unique on the page: letters, digits and hyphens.
     """
-    picture(drawing, key)
-    with st.container(horizontal=True, gap="small", key=f"actions-{key}"):
-        calculation(drawing.formula, drawing.legend, key)
-        with _folded("Numbers and downloads", f"numbers-{key}", "rerun") as numbers:
-            if is_open(numbers):
-                _numbers(drawing, key)
+    with st.container(key=f"drawn-{key}"):
+        picture(drawing, key)
+        with st.container(horizontal=True, gap="small"):
+            calculation(drawing.formula, drawing.legend, key)
+            with _folded("Numbers and downloads", f"numbers-{key}", "rerun") as numbers:
+                if is_open(numbers):
+                    _numbers(drawing, key)
 
 
 def is_open(expander: Any) -> bool:

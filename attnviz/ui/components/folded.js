@@ -26,9 +26,9 @@ export function foldAll(root) {
 
 export const keyOf = (root) => root.getRootNode().host.closest("[class*=st-key-]").className.match(/st-key-([\w-]+)/)[1];
 
-// Opens all while a picture is saved; returns a function that undoes it.
+// Opens all, of a picture that is saved or of the page; returns a function that undoes it.
 export function unfolded(root) {
-  const folded = [...root.querySelectorAll(".calculation:not([open])")], turn = (open) => { for (const each of folded) each.open = open; };
+  const folded = [...root.querySelectorAll(":is(.calculation, [class*=st-key-calculation-] details):not([open])")], turn = (open) => { for (const each of folded) each.open = open; };
   turn(true);
   return () => turn(false);
 }
