@@ -116,6 +116,37 @@ def _bytes_kept(mixer: Mixer, n_tokens: int, bits: float, block_size: int | None
     return sum(sizes, Fraction(0))
 
 
+@dataclass(frozen=True)
+class HeldByKind:
+    """The bytes of one kind of mixer in all its layers: of each KV head, and of what all heads share."""
+
+    mixer: Mixer
+    of_head: Fraction
+    shared: Fraction
+    state: Fraction  # of the accelerator that holds most
+
+
+def held_by_kind(
+    model: ModelConfig, n: int, n_tokens: int, bits: float = 16, *, block_size: int | None = None, page: int = 1
+) -> list[HeldByKind]:
+    """Return the bytes of one sequence that can lie on different ones of n accelerators, by kind of mixer."""
+    _check(n_tokens, 1, bits, block_size)
+    found = []
+    for n_layers, mixer in caching(model):
+        by_head, shared = Fraction(0), Fraction(0)
+        for kept, of_entry in mixer.stores(letter("S", n_tokens), page):
+            for vectors in of_entry:
+                size = n_layers * int(kept.value) * len(vectors.parts) * _stored(vectors, bits, block_size)
+                if mixer.of_heads(vectors):
+                    by_head += size
+                else:
+                    shared += size
+        share = mixer.share(n)
+        state = Fraction(n_layers * _state_bytes_of(share)) if isinstance(share, Mixer) else Fraction(0)
+        found.append(HeldByKind(mixer, by_head / mixer.n_kv_heads, shared, state))
+    return found
+
+
 def _stored(vectors: Vectors, bits: float, block_size: int | None) -> Fraction:
     """Return the bytes of one part of these vectors: their numbers, and the scales of their blocks."""
     width = int(vectors.width.number)

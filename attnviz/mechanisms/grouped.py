@@ -230,10 +230,10 @@ class Grouped(Windowed):
         }
 
     def cached(self) -> tuple[Vectors, ...]:
-        _, K, D, V = self._letters()
+        _, _, D, V = self._letters()
         if self.v_head_dim is None:
-            return (Vectors(("k", "v"), D, K),)
-        return Vectors(("k",), D, K), Vectors(("v",), V, K)
+            return (Vectors(("k", "v"), D, letter("K", self.n_kv_heads)),)
+        return Vectors(("k",), D, letter("K", self.n_kv_heads)), Vectors(("v",), V, letter("K", self.n_kv_heads))
 
     def bands(self) -> str:
         return (
@@ -267,3 +267,6 @@ class GroupedShare(Grouped):
         _, _, D, V = super()._letters()
         H = letter("H", self.n_heads, "query heads of one accelerator")
         return H, letter("K", self.n_kv_heads, "KV heads of one accelerator"), D, V
+
+    def cached(self) -> tuple[Vectors, ...]:
+        return tuple(replace(vectors, count=self._letters()[1]) for vectors in super().cached())

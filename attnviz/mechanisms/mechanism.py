@@ -261,14 +261,19 @@ class Mixer(Mechanism):
     def held_by(self, n: int) -> tuple[range, ...]:
         """Return the parts of its cache that each of n accelerators holds under tensor parallelism.
 
-        Query heads are divided in their order, as evenly as possible, and each needs the part that it reads.
+        Query heads are divided in their order, as evenly as possible, the first has most; each needs the part that it
+        reads.
         """
-        edges = [rank * self.n_heads // n for rank in range(n + 1)]
+        edges = [-(-rank * self.n_heads // n) for rank in range(n + 1)]
         readers = Fraction(self.n_heads, self.n_caches)
         return tuple(
             range(int(first // readers), int((end - 1) // readers) + 1) if end > first else range(0)
             for first, end in pairwise(edges)
         )
+
+    def of_heads(self, vectors: Vectors) -> bool:
+        """Check whether each of these vectors belongs to one KV head, and not one to all."""
+        return vectors.count is not None and vectors.number == self.n_caches
 
     def copies(self, n: int) -> Fraction:
         """Return how many times n accelerators together hold its cache under tensor parallelism."""

@@ -71,7 +71,7 @@ def test_mlas_matrices_are_divided_by_heads_and_those_of_the_latents_are_not():
 )
 def test_each_rank_holds_the_kv_heads_that_its_query_heads_read(n_kv_heads, n):
     mixer = Grouped(n_heads=24, n_kv_heads=n_kv_heads, head_dim=7)
-    read = [{mixer.kv_head_of[h] for h in range(24) if rank * 24 // n <= h < (rank + 1) * 24 // n} for rank in range(n)]
+    read = [{mixer.kv_head_of[h] for h in range(24) if h * n // 24 == rank} for rank in range(n)]
     assert [set(heads) for heads in mixer.held_by(n)] == read
     assert mixer.share(n).n_kv_heads == max(map(len, read))
     assert mixer.copies(n) == Fraction(sum(map(len, read)), n_kv_heads)

@@ -12,6 +12,7 @@ from attnviz.figures.cost.answer import (
 from attnviz.figures.cost.captions import counted_text, description_texts, saving_text, short_name
 from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
+from attnviz.figures.cost.holders import holders
 from attnviz.figures.cost.layered import layers_text, memory_of_layers, only_costs, parts_of_layers
 from attnviz.figures.cost.machines import machines, roof, speed
 from attnviz.figures.cost.memory import filling
@@ -35,6 +36,7 @@ __all__ = [
     "filling",
     "first_token",
     "growth_text",
+    "holders",
     "kinds_of",
     "layers_text",
     "machines",

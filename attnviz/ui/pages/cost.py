@@ -37,6 +37,7 @@ from attnviz.ui.pages.cost_lists import cards, models
 from attnviz.ui.pages.cost_question import PARTS, question
 
 BY = {"parameters": "Parameters", "year": "Year"}
+SEVERAL = 8  # accelerators, where one is chosen
 WINDOWS = (
     "Off: their window alone, as transformers' sliding cache. vLLM's hybrid KV cache manager takes the pages in which "
     "the window lies; with `--disable-hybrid-kv-cache-manager` it takes pages for all tokens, as this switch counts."
@@ -101,7 +102,9 @@ def tabs(view: View) -> None:
     if tab in ("facts", "measured"):
         {"facts": facts, "measured": measured}[tab](view)
         return
-    show = {"published": published, "models": models, "cards": cards, "memory": memory, "speed": speed}
+    show = {
+        "published": published, "models": models, "cards": cards, "memory": memory, "holders": holders, "speed": speed,
+    }  # fmt: skip
     with suppress(ConfigError):  # the question says what is wrong
         show[tab](view, compute_cost.answer(view))
 
@@ -258,6 +261,22 @@ def _sources(view: View) -> None:
     """Notes and sources of the model of the question, if it is a published one."""
     if (id := compute_cost.asked_id(view.settings)) in load_presets():
         _notes([id], "asked")
+
+
+def holders(view: View, asked: Answer) -> None:
+    """What each of several accelerators holds, with both ways to divide it side by side."""
+    if asked.serving.count == 1:
+        st.info("One accelerator holds everything. Choose a “Number of them” above 1 to see which holds which part.")
+        st.button(f"Divide it by {SEVERAL}", on_click=_divide)
+        return
+    for column, parallel in zip(st.columns(2, gap="large"), figures.PARALLEL, strict=True):
+        with column:
+            charts.show(figures.holders(asked.serving, asked.n_sequences, parallel), parallel)
+
+
+def _divide() -> None:
+    state.change(n_machines=SEVERAL)
+    state.rerun(*PARTS)
 
 
 def speed(view: View, asked: Answer) -> None:
