@@ -57,6 +57,16 @@ class LayerTrace:
         """Return a head's weights, (T, T)."""
         return self.weights[head]
 
+    @property
+    def shares(self) -> np.ndarray:
+        """Each query's shares of weight (H, T, T): the weights, or the shares of effective weights' absolute values."""
+        return shares_of(self.weights, self.mixer)
+
+    @property
+    def attention(self) -> np.ndarray:
+        """The weights (H, T, T) of a layer that attends; 0 in others, whose numbers do not compare with these."""
+        return self.weights if self.mixer.attends else np.zeros_like(self.weights)
+
     def keys_of(self, head: int) -> np.ndarray:
         """Return the keys that a query head reads, (T, D)."""
         return self.k[self.mixer.kv_head_of[head]]
@@ -70,6 +80,14 @@ class LayerTrace:
         """Size of all arrays in bytes; a mask that layers share is counted for each."""
         own = self.own.values()
         return sum(a.nbytes for a in (*vars(self).values(), *own) if isinstance(a, np.ndarray))
+
+
+def shares_of(weights: np.ndarray, mixer: Mixer) -> np.ndarray:
+    """Return what statistics of maps (…, T, S) are computed from: positive, and each row sums to at most 1."""
+    if mixer.attends:
+        return weights
+    sizes = np.abs(weights)
+    return sizes / np.maximum(sizes.sum(-1, keepdims=True), np.finfo(sizes.dtype).tiny)
 
 
 def _stacked(name: str) -> Any:

@@ -27,7 +27,7 @@ def merged_weights(weights: np.ndarray, starts: Sequence[int]) -> np.ndarray:
     starts: (N,) the first token of each. A query whose keys are all masked has no weights and is left out of the mean.
     """
     summed = np.add.reduceat(weights, starts, axis=-1)  # (..., T, T) -> (..., T, N)
-    some = (summed.sum(-1, keepdims=True) > 0).astype(summed.dtype)  # (..., T, 1)
+    some = (summed != 0).any(-1, keepdims=True).astype(summed.dtype)  # (..., T, 1)
     counts = np.add.reduceat(some, starts, axis=-2).clip(1)  # (..., T, 1) -> (..., N, 1)
     return np.add.reduceat(summed, starts, axis=-2) / counts  # (..., T, N) -> (..., N, N)
 

@@ -26,7 +26,7 @@ def found_in(view: View) -> Found | None:
 @lru_cache(64)
 def _found(run: Run, ids: tuple[int, ...], n_padding: int, look_for: str) -> Found | None:
     trace = run.trace(ids, n_padding)
-    weights = Each(trace.layers, "weights")
+    weights = Each(trace.layers, "attention")
     if look_for in (PRONOUN, BRACKETS):
         return strongest_pair(weights, trace.masks, _pairs(trace, look_for, run.tokenizer))
     return strongest_by_role(weights, trace.masks, trace.tokens, words_in(run, ids), look_for)
@@ -61,7 +61,7 @@ def sentence(view: View, found: Found) -> str:
 def _at_selection(view: View, found: Found, role: str) -> Found:
     """Return what was found with the selected query and key, if that key is its strongest and one of the role's."""
     one, cell = view.trace.layers[found.layer], (view.query, view.key)
-    weights, row = one.weights[found.head], one.allowed[view.query]
+    weights, row = one.attention[found.head], one.allowed[view.query]
     strongest = view.key == weights[view.query].argmax() and row.sum() > 1
     if not (strongest and row[view.key] and keys_of(view.trace.tokens, one.allowed)[role][cell]):
         return found
@@ -74,5 +74,5 @@ def _found_in_head(
 ) -> Found | None:
     trace, (layer, head) = run.trace(ids, n_padding), selected
     one = trace.layers[layer]
-    found = strongest_by_role([one.weights[head][None]], [one.allowed], trace.tokens, words_in(run, ids), role)
+    found = strongest_by_role([one.attention[head][None]], [one.allowed], trace.tokens, words_in(run, ids), role)
     return found and replace(found, layer=layer, head=head)

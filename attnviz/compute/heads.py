@@ -33,7 +33,7 @@ from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
 from attnviz.phrases import count
 from attnviz.session.settings import Settings
-from attnviz.trace import LayerTrace, allowed_of, cross_weights, final_stream, likeliest, weights_of
+from attnviz.trace import LayerTrace, allowed_of, cross_weights, final_stream, likeliest, shares_of, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, for runs shown side by side
@@ -67,7 +67,9 @@ def scores_of(settings: Settings) -> analysis.Scores:
 @lru_cache(512)
 def _scores(run: Run) -> analysis.Scores:
     model, probes = run.model, analysis.probes(run.config.vocab_size, PERIOD, N_PROBES)
-    return analysis.score_probes(weights_of(model, probes), allowed_of(model, 2 * PERIOD), probes)
+    layers = zip(weights_of(model, probes), run.config.layers, strict=True)
+    shares = [shares_of(weights, layer.mixer) for weights, layer in layers]
+    return analysis.score_probes(shares, allowed_of(model, 2 * PERIOD), probes)
 
 
 def most_similar(settings: Settings, layer: int, head: int, other: Settings) -> list[tuple[int, int, float]]:
@@ -122,11 +124,13 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
             if on_layer and queue.rerun_requested():
                 raise queue.Interrupted
             one = trace.layers[layer]
-            scores = analysis.score([one.weights], [one.allowed], trace.tokens)
-            columns = analysis.largest_columns(one.weights, one.allowed)
-            first = first_token_weight([one.weights], [one.allowed])
+            shares = one.shares
+            scores = analysis.score([shares], [one.allowed], trace.tokens)
+            columns = analysis.largest_columns(shares, one.allowed)
+            first = first_token_weight([shares], [one.allowed])
             scored.scores.append((scores, columns))
-            scored.strongest.append(strongest_of_layer(layer, one.weights, one.allowed, words))
+            strongest = strongest_of_layer(layer, shares, one.allowed, words) if one.mixer.attends else None
+            scored.strongest.append(strongest)
             scored.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
             scored.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
             if on_layer:
@@ -168,9 +172,9 @@ def text_scores_of(view: View, layer: int, head: int) -> tuple[analysis.HeadScor
         scores, columns = scored[layer]
         return scores.of(0, head), columns[head]
     one = view.trace.layers[layer]
-    weights = one.weights[head][None]  # (1, T, T)
-    scores = analysis.score([weights], [one.allowed], view.trace.tokens)
-    return scores.of(0, 0), analysis.largest_columns(weights, one.allowed)[0]
+    shares = one.shares[head][None]  # (1, T, T)
+    scores = analysis.score([shares], [one.allowed], view.trace.tokens)
+    return scores.of(0, 0), analysis.largest_columns(shares, one.allowed)[0]
 
 
 @dataclass(frozen=True)
@@ -333,9 +337,9 @@ def average_of(view: View) -> tuple[np.ndarray, np.ndarray]:
     """
     layer, _ = view.layer_and_head
     if view.settings.average == "layer":
-        return view.trace.layers[layer].weights, view.trace.masks[layer]
+        return view.trace.layers[layer].shares, view.trace.masks[layer]
     means = models.computed_once(
-        (*_run(view), "means"), lambda: np.stack([one.weights.mean(0) for one in view.trace.layers]), _maps
+        (*_run(view), "means"), lambda: np.stack([one.shares.mean(0) for one in view.trace.layers]), _maps
     )
     return means, np.any(view.trace.masks, axis=0)
 
@@ -350,7 +354,7 @@ def statistics_of(view: View) -> HeadStatistics | None:
 @lru_cache(64)
 def _statistics(run: Run, ids: tuple[int, ...], n_padding: int) -> HeadStatistics:
     trace = run.trace(ids, n_padding)
-    return statistics(Each(trace.layers, "weights"), trace.masks)
+    return statistics(Each(trace.layers, "shares"), trace.masks)
 
 
 def readout(model: Transformer) -> tuple[np.ndarray, float, np.ndarray, bool]:
@@ -386,7 +390,7 @@ def two_texts_of(view: View) -> MapPair | None:
     ids = view.ids[:n], other.ids[:n]
     one, two = (models.trace_of(view.settings, each, min(view.n_padding, n - 1)).layers[layer] for each in ids)
     labels = view.labels[:n], other.labels[:n]
-    return MapPair((one.weights[head], two.weights[head]), (one.allowed, two.allowed), labels)
+    return MapPair((one.shares[head], two.shares[head]), (one.allowed, two.allowed), labels)
 
 
 def second_text_of(view: View) -> tuple[tuple[int, ...], list[str]]:

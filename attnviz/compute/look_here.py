@@ -35,7 +35,11 @@ def _standing_out(view: View) -> Found | None:
 @lru_cache(64)
 def _found(run: Run, ids: tuple[int, ...], n_padding: int) -> Found | None:
     trace, words = run.trace(ids, n_padding), heads.words_in(run, ids)
-    cells = (standing_out.strongest_of_layer(i, one.weights, one.allowed, words) for i, one in enumerate(trace.layers))
+    cells = (
+        standing_out.strongest_of_layer(i, one.weights, one.allowed, words)
+        for i, one in enumerate(trace.layers)
+        if one.mixer.attends
+    )
     return standing_out.strongest(cells, words)
 
 

@@ -204,6 +204,10 @@ class View:
         layers = self.config.layers
         return (layers[0] if len(self.config.layer_counts) == 1 else layers[self.layer_and_head[0]]).mixer
 
+    def refusal(self, what: str) -> str:
+        """Return why something that takes all layers cannot be shown, as the first layer that cannot says; or ""."""
+        return next(filter(None, (layer.mixer.cannot(what) for _, layer in self.config.layer_counts)), "")
+
     @property
     def traced(self) -> LayerTrace:
         """What the selected layer computed on the text."""
@@ -237,7 +241,7 @@ class View:
     @property
     def strongest_key(self) -> int:
         """The selected query's strongest key in the selected head."""
-        return int(self.traced.weights[self.layer_and_head[1], self.query].argmax())
+        return int(abs(self.traced.weights[self.layer_and_head[1], self.query]).argmax())
 
     @property
     def _standing_out(self) -> Found | None:

@@ -97,12 +97,16 @@ class _Run:
 
     def __init__(self, model: Transformer, token_ids: Sequence[int]) -> None:
         self.model, self.ids = model, torch.tensor([token_ids])  # (1, T)
-        self.options = model.attention_options(len(token_ids))
+        layers, options = model.config.layers, model.attention_options(len(token_ids))
+        self.options = [
+            {**option, "kernel": fused_attend} if layer.mixer.attends else option
+            for layer, option in zip(layers, options, strict=True)
+        ]
 
     def to(self, x: Tensor, layers: Iterable[int], options: Sequence[dict] | None = None) -> Tensor:
         """Run x through these layers."""
         for layer in layers:
-            x = self.model.blocks[layer](x, kernel=fused_attend, **(options or self.options)[layer])
+            x = self.model.blocks[layer](x, **(options or self.options)[layer])
         return x
 
     @torch.inference_mode()
@@ -111,7 +115,7 @@ class _Run:
         block = self.model.blocks[layer]
         x, attn = self.to(self.model.embed(self.ids), range(layer)), with_own_parts(block.attn)
         attn.o_proj = nn.Identity()
-        return x, attn(block.attn_norm(x), kernel=fused_attend, **self.options[layer])
+        return x, attn(block.attn_norm(x), **self.options[layer])
 
     def from_output_projection(self, layer: int, x: Tensor, head_outputs: Tensor) -> Tensor:
         """Run the rest of the model, starting at this layer's output projection."""

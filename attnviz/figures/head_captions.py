@@ -44,7 +44,7 @@ def shortened(label: str, longest: int) -> str:
 
 def largest_but_first(weights: np.ndarray) -> float:
     """Return the end of the colour scale of a map (T, S) that excludes the first key, the usual attention sink."""
-    return max(float(weights[:, 1:].max(initial=0.0)), LOWEST_TOP)
+    return max(float(np.abs(weights[:, 1:]).max(initial=0.0)), LOWEST_TOP)
 
 
 def decades(top: float) -> float:
@@ -75,13 +75,14 @@ def map_caption(
     weights, allowed = maps.weights_of(head), maps.allowed  # (T, S) each
     drawn = merged.labels if merged else labels
     positions = merged.positions if merged else [str(i) for i in range(len(labels))]
+    formula, line, legend = one.mixer.map_equation(head) or _softmax(one.mixer, head, len(labels))
     return Caption(
         f"Layer {layer}, head {head} reads {one.mixer.read_by(head)}",
-        f"{MERGED if merged else ''}{_map_note(weights, allowed, scale, exclude_first)}",
-        _map_alt(weights, drawn, positions, layer, head),
-        _weights_formula(one.mixer, head),
-        line=_weights_line(one.mixer, head),
-        legend=_weights_legend(one.mixer, head, len(labels)),
+        f"{MERGED if merged else ''}{_map_note(one.mixer, weights, allowed, scale, exclude_first)}",
+        _map_alt(one.mixer, weights, drawn, positions, layer, head),
+        formula,
+        line=line,
+        legend=legend,
     )
 
 
@@ -189,15 +190,16 @@ def _of_unmasked(n: int) -> str:
     return {0: "no key is unmasked", 1: "that of the one unmasked key"}.get(n, f"those of the {n} unmasked keys")
 
 
-def _map_note(weights: np.ndarray, allowed: np.ndarray, scale: str, exclude_first: bool) -> str:
-    largest = float(weights[:, 1:].max(initial=0.0))
-    parts = [f"Each row is a query, each column a key. {sums(allowed)} Grey cells are masked."]
+def _map_note(mixer: Mixer, weights: np.ndarray, allowed: np.ndarray, scale: str, exclude_first: bool) -> str:
+    sizes = np.abs(weights)
+    largest = float(sizes[:, 1:].max(initial=0.0))
+    parts = [mixer.maps_note or f"Each row is a query, each column a key. {sums(allowed)} Grey cells are masked."]
     if scale == "root":
         parts.append("Colour is on a square-root scale.")
     if scale == "log":
         parts.append(f"Colour is logarithmic; weights up to {10.0**-DIGITS:g} look like zero.")
     if exclude_first:
-        first = float(weights[:, 0].sum(dtype=np.float64) / weights.sum(dtype=np.float64))
+        first = float(sizes[:, 0].sum(dtype=np.float64) / sizes.sum(dtype=np.float64))
         parts.append(
             f"The first token, in grey, is excluded from the colour scale: it gets {first:.0%} of the weight. "
             + (
@@ -217,17 +219,24 @@ def sums(allowed: np.ndarray) -> str:
     return f"The weights of each row sum to 1, except for {count(n_empty, 'row')} in which every key is masked."
 
 
-def _map_alt(weights: np.ndarray, labels: Sequence[str], positions: Sequence[str], layer: int, head: int) -> str:
-    start = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
+def _map_alt(
+    mixer: Mixer, weights: np.ndarray, labels: Sequence[str], positions: Sequence[str], layer: int, head: int
+) -> str:
+    start = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of {mixer.maps}. "
     if len(weights) == 1:
         return start + "The only token attends to itself."
     q, k = map(
-        int, np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)
+        int, np.unravel_index(int(np.abs(weights[1:]).argmax()), weights[1:].shape)
     )  # with a causal mask, query 0 can only attend to itself
     return start + (
         f"After the first row, the largest weight is {printed(weights[q + 1, k])}, "
         f"from query {positions[q + 1]} “{labels[q + 1]}” to key {positions[k]} “{labels[k]}”."
     )
+
+
+def _softmax(mixer: Mixer, head: int, n_tokens: int) -> tuple[str, str, str]:
+    """Return the equation of a head's weights as LaTeX and as plain text, and its letters."""
+    return _weights_formula(mixer, head), _weights_line(mixer, head), _weights_legend(mixer, head, n_tokens)
 
 
 def _weights_formula(mixer: Mixer, head: int) -> str:

@@ -13,9 +13,9 @@ import numpy as np
 from attnviz.figures.blocks import block_size
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.head_captions import STAGES, largest_but_first, map_caption, share_at, sums
+from attnviz.figures.head_captions import LOWEST_TOP, STAGES, largest_but_first, map_caption, share_at, sums
 from attnviz.figures.numbers import DIGITS, printed
-from attnviz.figures.theme import DIVERGING, RAMP_STEPS, SEQUENTIAL, base_figure, kv_scale
+from attnviz.figures.theme import DIVERGING, RAMP_STEPS, SEQUENTIAL, base_figure, kv_scale, signed_scale
 from attnviz.figures.token_maps import (
     FIXED,
     add_cells,
@@ -64,7 +64,7 @@ def head_map(
     one, mixer = trace.layers[layer], trace.layers[layer].mixer
     weights, allowed = one.weights[head], one.allowed  # (T, S) each
     drawn = np.where(allowed, weights, np.float32(np.nan))
-    top = 1.0
+    top = 1.0 if mixer.attends else max(float(np.abs(weights).max()), LOWEST_TOP)
     if exclude_first:
         drawn[:, 0] = np.nan
         top = largest_but_first(weights)
@@ -72,12 +72,16 @@ def head_map(
     figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
     add_masked(figure, allowed, MAX_CELLS)
     at = share_at(scale, np.linspace(0, 1, RAMP_STEPS), top)
-    colours = kv_scale(kv_head, n_kv_heads, ground, at=at)
-    add_cells(figure, blocks(drawn, MAX_CELLS), colours, (0.0, top), HOVER)
+    scale_of, lowest = (kv_scale, 0.0) if mixer.attends else (signed_scale, -top)
+    colours = scale_of(kv_head, n_kv_heads, ground, at=at)
+    add_cells(figure, blocks(drawn, MAX_CELLS), colours, (lowest, top), HOVER)
     if exclude_first:
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
         add_cells(figure, blocks(first, MAX_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
-    add_colourbar(figure, kv_scale(kv_head, n_kv_heads, ground), top, scale=scale)
+    if mixer.attends:
+        add_colourbar(figure, kv_scale(kv_head, n_kv_heads, ground), top, scale=scale)
+    else:
+        add_colourbar(figure, colours, top, mixer.maps, lowest=-top)
     add_frames(figure, len(labels), query, key)
     caption = map_caption(trace, labels, layer, head, scale=scale, exclude_first=exclude_first)
     return Drawing(

@@ -144,6 +144,28 @@ def kv_scale(kv_head: int, n_kv_heads: int, ground: str | None = None, *, at: np
 
 
 _GREY = 125, 125, 125
+
+
+def signed_scale(
+    kv_head: int, n_kv_heads: int, ground: str | None = None, *, at: np.ndarray | None = None
+) -> list[list]:
+    """Return a plotly colour scale of numbers from -1 (grey) over 0 to 1 (the KV head's colour).
+
+    ground and at: as for `kv_scale`, of each half.
+    """
+    along = np.linspace(0, 1, RAMP_STEPS)
+    if ground:
+        below = [
+            "rgb({}, {}, {})".format(*diverging_ramps(kv_head, n_kv_heads, ground)[0][round(255 * a)]) for a in along
+        ]
+    else:
+        below = [_rgba(_GREY, a) for a in along]
+    above = kv_scale(kv_head, n_kv_heads, ground, at=along if at is None else at)
+    shares = along if at is None else at
+    lower = [[0.5 - share / 2, colour] for share, colour in zip(shares.tolist(), below, strict=True)][::-1]
+    return [[0.0, lower[0][1]], *lower[1:], *([0.5 + share / 2, colour] for share, colour in above)]
+
+
 SEQUENTIAL = [[0.0, _rgba(_GREY, 0)], [1.0, _rgba(_GREY, 1)]]  # a quantity that belongs to no KV head
 TABLE = [[0.0, _rgba(_GREY, 0.08)], [1.0, _rgba(_GREY, 0.6)]]  # cells with texts in them
 TEXT = "#000037"  # Streamlit puts its theme's text colour in its place; plotly's own text is lighter

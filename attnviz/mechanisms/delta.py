@@ -6,6 +6,7 @@ queries and values pass a convolution over the last w tokens first.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,6 +17,22 @@ from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.phrases import count
 
 GATES = ("full", "low rank")  # how an output gate, and a decay per channel, are projected
+
+
+REFUSALS = {  # what cannot be done or shown with it, and why
+    "score": "A head of this layer has no scores and no softmax: each effective weight follows from all tokens between "
+    "its key and its query.",
+    "tiles": "This layer has no softmax to compute in tiles: it updates a state, one token after another.",
+    "kernel": "PyTorch's kernel computes a softmax, which this layer does not have: the numerical checks are skipped.",
+    "convert": "a layer with a state has no KV heads to group or to copy",
+    "cross-attention": "Cross-attention is not shown for this model: a layer with a state reads one text in its order.",
+    "writes": "This layer normalises and gates what a head reads before W_o, so what a value adds to the residual "
+    "stream is not its weight times W_o · value.",
+    "rollout": "Attention rollout multiplies maps whose rows sum to 1. The effective weights of a layer with a state "
+    "do not, so it is not shown for this model.",
+    "masks": "Layers with a state read all earlier tokens in their order: a window, sinks or a bidirectional mask "
+    "would change only the other layers, so they are not compared for this model.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +50,11 @@ class GatedDelta(Recurrent):
 
     called: ClassVar[str] = "the gated delta rule"
     maps: ClassVar[str] = "effective weights"
+    shares_note: ClassVar[str] = (
+        "Effective weights may be negative: shares, distances and entropies are those of their absolute values, "
+        "divided by the sum of their row."
+    )
+    refusals: ClassVar[Mapping[str, str]] = REFUSALS
     source: ClassVar[str] = "delta.py"
     kind: ClassVar[str] = "delta"
     name: ClassVar[str] = "gated delta rule"
@@ -67,6 +89,49 @@ class GatedDelta(Recurrent):
                 "one decay per head."
             )
         return self.refusals.get(what, "")
+
+    @property
+    def maps_note(self) -> str:
+        return (
+            "Each row is a query, each column a key. The effective weights of a row times the values are the output of "
+            "the delta rule, before its norm, its gate and W_o: exactly, though they may be negative (grey) and do not "
+            f"sum to 1. A column mixes up to {count(self.taps, 'token')}: keys and values have passed a convolution."
+        )
+
+    def map_equation(self, head: int) -> tuple[str, str, str]:
+        """Return the effective weight of query i and key j, with the key head and the value head of this head."""
+        key_head = self.kv_head_of[head]
+        tex = (
+            r"W_{ij} = \tfrac{1}{\sqrt D}\, q_i^\top \Big[\textstyle\prod_{l=i}^{j+1} \alpha_l "
+            r"(I - \beta_l k_l k_l^\top)\Big] \beta_j k_j"
+        )
+        text = "W(i, j) = q(i)ᵀ [∏ α(l) (I − β(l) k(l) k(l)ᵀ), l = i … j + 1] β(j) k(j) / √D"
+        letters = (
+            f"q, k: queries and keys of key head {key_head}, of length 1; α: decay of head {head}; β: its write "
+            f"strength; D = {self.key_dim}: width of a key"
+        )
+        return tex, text, letters
+
+    def maps_finding(self) -> str:
+        shared = f"; {count(self.group_size, 'head')} share a key head (hue)" if self.group_size > 1 else ""
+        state = f"{self.key_dim} × {self.head_dim}"
+        return f"Effective weights of {count(self.n_heads, 'head')} with a state of {state}{shared}"
+
+    def why_cached(self) -> str:
+        return (
+            f"A state of {self.key_dim} × {self.head_dim} numbers per head stands for all earlier tokens: it does not "
+            "grow with the text."
+        )
+
+    def keys_read(self, kv_head: int) -> str:
+        return f"key head {kv_head}"
+
+    def rotated_projections(self) -> dict[str, tuple[int, int]]:
+        return {}
+
+    def axes(self) -> dict[str, int]:
+        K, H, D, V = self.n_key_heads, self.n_heads, self.key_dim, self.head_dim
+        return {"D": D, "V": V, "K·D": K * D, "H·V": H * V, "N": 2 * K * D + H * V, "w": self.taps}
 
     def summary(self) -> str:
         kind = "a decay per channel" if self.decay else "a decay per head"

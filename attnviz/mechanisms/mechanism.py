@@ -114,6 +114,7 @@ class Mixer(Mechanism):
     shares_kv_heads: ClassVar[bool]  # several query heads can read one cached KV head
     attends: ClassVar[bool] = True  # by a softmax over keys: the weights of a query are positive and sum to at most 1
     maps: ClassVar[str] = "attention weights"  # what its maps show; "" where it has none
+    shares_note: ClassVar[str] = ""  # what roles and statistics of its heads are computed from, likewise
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
     own_fields: ClassVar[tuple[str, ...]] = ()  # of a ModelConfig, which belong to no other mixer
     rotated_tensor: ClassVar[int]  # which of its cached tensors RoPE has rotated
@@ -330,6 +331,15 @@ class Mixer(Mechanism):
     def scored(self, product: str, tex: bool = False) -> str:
         """Write what becomes of a product q·k / √D before the mask, as plain text or as LaTeX."""
         return product
+
+    @property
+    def maps_note(self) -> str:
+        """Say what its maps show, unless they are weights of a softmax: then ""."""
+        return ""
+
+    def map_equation(self, head: int) -> tuple[str, str, str] | None:
+        """Return what a head's map is computed by, as LaTeX and as plain text, with the letters; None: a softmax."""
+        return None
 
     def score_letters(self) -> str:
         """Return the meaning of the letters that `scored` adds: "c = 50: soft cap"."""

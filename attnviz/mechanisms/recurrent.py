@@ -1,6 +1,6 @@
 """What recurrent and convolving mixers share: a state of fixed size instead of a cache, and no map of weights.
 
-AttnViz counts what they cost and has no module of them to run; `cannot` says so.
+AttnViz counts what they cost; of those that it has no module of to run, `cannot` says so.
 """
 
 from __future__ import annotations

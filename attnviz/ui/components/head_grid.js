@@ -2,7 +2,7 @@
 // be a compositor layer each), and handles pointer and keys without the server.
 import { begun, boxOf, clamp, el, isBrowsers, partsOf, POINT, presses, slideHeight, TOUCH, zoomOf } from "./call.js";
 import {
-  beside, colours, fingers, hovering, isDark, named, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
+  beside, colours, fingers, hovering, isDark, named, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightOf, weightText,
 } from "./packed_weights.js";
 import { columnsOf, inRows, inSight, STEP, widths, zoomButtons, zooming, zoomTo } from "./head_zoom.js";
 import { saveButtons } from "./save_buttons.js";
@@ -187,7 +187,7 @@ function similarTo(d, [layer, head]) {
     const other = of(at);
     let both = 0, a = 0, b = 0;
     for (let i = 0; i < size; i++) {
-      const x = selected[i] === masked ? 0 : selected[i], y = other[i] === masked ? 0 : other[i];
+      const x = selected[i] === masked ? 0 : weightOf(selected[i], d.steps), y = other[i] === masked ? 0 : weightOf(other[i], d.steps);
       both += x * y; a += x * x; b += y * y;
     }
     return a && b ? both / Math.sqrt(a * b) : 0;
@@ -266,13 +266,14 @@ function mark(view) {
 }
 
 function legend(view) {
-  const { d, dark, legend: line } = view, kv = kvOf(d, ...d.selected), shown = JSON.stringify([dark, kv, d.ramps, d.masked, !!d.roles, !!d.positions]);
+  const { d, dark, legend: line } = view, kv = kvOf(d, ...d.selected), top = d.tops[d.selected[0]], shown = JSON.stringify([dark, kv, top, d.ramps, d.masked, !!d.roles, !!d.positions]);
   if (view.legendShown === shown) return;
   view.legendShown = shown;
   const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
-  bar.style.background = rampOf(d.ramps[dark ? "dark" : "light"][kv]);
+  const mode = dark ? "dark" : "light", signed = top !== 1;
+  bar.style.background = rampOf([...(signed ? [...d.below[mode]].reverse() : []), ...d.ramps[mode][kv]]);
   grey.style.background = `rgba(${d.masked})`;
-  scale.append("weight 0", bar, "1 (square-root scale)");
+  scale.append(signed ? `effective weight −${top}` : "weight 0", bar, `${top} (square-root scale)`);
   mask.append(grey, "masked");
   line.replaceChildren(scale, mask, el("span", "", d.positions ? "row = query, mean of a character’s tokens; column = key, sum of a character’s tokens" : "row = query; column = key"),
     ...(d.roles ? [el("span", "dots", dotsOf(d))] : []),
@@ -298,23 +299,33 @@ function paint(view) {
   if (!all.width) return;
   const seen = view.zoom > 1 ? inSight(view, zoom) : all;
   const ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MAX_PIXELS / (seen.width * seen.height)));
-  const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
+  const [, H, N, M] = d.shape, tables = tablesOf(d, view.dark ? "dark" : "light");
   const pixels = (size) => (size / zoom) * ratio, ink = sheet(canvas, Math.ceil(pixels(seen.width)), Math.ceil(pixels(seen.height)), ratio);
   Object.assign(canvas.style, { left: `${(seen.left - all.left) / zoom}px`, top: `${(seen.top - all.top) / zoom}px` });
   ink.imageSmoothingEnabled = false;
   for (const { map, layer, head } of heads) {
     const box = boxOf(map, zoom);
     if (box.bottom < seen.top || box.top > seen.bottom || box.right < seen.left || box.left > seen.right) continue;
-    const side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M, cells = d.cells.subarray(at, at + N * M), table = tables[kvOf(d, layer, head)];
+    const side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M, cells = d.cells.subarray(at, at + N * M), table = tables(layer, kvOf(d, layer, head));
     const x = Math.round(pixels(box.left - seen.left)), y = Math.round(pixels(box.top - seen.top + map.clientTop * zoom));
     if (view.zoom > 1 && side > Math.max(N, M)) ink.drawImage(aPixelPerCell(view, cells, N, M, table), x, y, side, side);
-    else ink.putImageData(scale(cells, N, M, side, side, table), x, y);
+    else ink.putImageData(scale(cells, N, M, side, side, table, d.steps + 1), x, y);
   }
+}
+
+// The colour table of a KV head in a layer; effective weights have colours below zero, and end at the layer's largest.
+function tablesOf(d, mode) {
+  const made = new Map();
+  return (layer, kv) => {
+    const top = d.tops[layer], key = `${kv} ${top}`;
+    if (!made.has(key)) made.set(key, colours(d.ramps[mode][kv], d.masked, d.steps, (size) => Math.sqrt(Math.min(1, size / top)), top !== 1 && d.below[mode]));
+    return made.get(key);
+  };
 }
 
 function aPixelPerCell(view, cells, N, M, table) {
   const canvas = (view.stamp ??= el("canvas", "")), ink = sheet(canvas, M, N, 1);
-  ink.putImageData(scale(cells, N, M, M, N, table), 0, 0);
+  ink.putImageData(scale(cells, N, M, M, N, table, view.d.steps + 1), 0, 0);
   return canvas;
 }
 

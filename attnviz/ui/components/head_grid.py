@@ -15,7 +15,7 @@ from attnviz.analysis.roles import SPECIFIC
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import cells_of, message, ramps
+from attnviz.ui.components.packed_weights import MASKED, STEPS, below_zero, cells_of, message, ramps
 
 MAX_CELLS = 128  # per side of a head's map; a thumbnail has no more pixels
 MAX_TOTAL_CELLS = 128 * MAX_CELLS**2  # of all heads: the maps of a thousand heads have lower resolution
@@ -115,7 +115,7 @@ def pack(weights: Arrays, allowed: Arrays, header: dict, cells: Sequence[np.ndar
     weights: (H, T, S) in 0..1 for each of L layers, allowed: (T, S) bool.
     """
     n_kv_heads = int(np.max(header["kv"])) + 1
-    added = {
+    added: dict = {
         "tokens": list(allowed[0].shape),
         "ramps": ramps(range(n_kv_heads), n_kv_heads),
         "marks": theme.kv_palette(n_kv_heads),
@@ -123,4 +123,17 @@ def pack(weights: Arrays, allowed: Arrays, header: dict, cells: Sequence[np.ndar
     }
     if not cells:  # layer by layer, to limit memory
         cells = [layer_cells(*layer, len(weights)) for layer in zip(weights, allowed, strict=True)]
+    signed = [layer.max(initial=0) > MASKED for layer in cells]  # effective weights: colours end at their largest size
+    added |= {
+        "tops": [
+            _largest_size(layer) if has_negative else 1.0 for layer, has_negative in zip(cells, signed, strict=True)
+        ],
+        "below": below_zero() if any(signed) else None,
+    }
     return message({**header, **added}, np.concatenate(cells))
+
+
+def _largest_size(cells: np.ndarray) -> float:
+    """Return the largest size of the weights in these cells, at least one step."""
+    sizes = np.where(cells > MASKED, cells - MASKED, np.where(cells == MASKED, 0, cells))
+    return max(int(sizes.max()), 1) / STEPS

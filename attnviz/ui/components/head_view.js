@@ -2,7 +2,7 @@
 // query or key is sent to the server.
 import { begun, boxOf, el, isBrowsers, partsOf, pointOn, presses, slideHeight, TOUCH } from "./call.js";
 import {
-  beside, colours, fingers, hovering, isDark, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightText,
+  beside, colours, fingers, hovering, isDark, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, sizeOf, unpack, ways, weightText,
 } from "./packed_weights.js";
 import { foldAll } from "./folded.js";
 import { saveButtons } from "./save_buttons.js";
@@ -94,7 +94,7 @@ function paintMap(view) {
   plot.width = square ? cell * S : wide; // enlarged or saved, its cells are square; on the page it is as wide as its column
   plot.height = square ? cell * T : wanted;
   sheet(map.firstElementChild, Math.round(full * ratio), Math.round((plot.top + plot.height + 2) * ratio), ratio);
-  const px = (v) => Math.round(v * ratio), image = scale(d.cells, T, S, px(plot.width), px(plot.height), tableOf(d, view));
+  const px = (v) => Math.round(v * ratio), image = scale(d.cells, T, S, px(plot.width), px(plot.height), tableOf(d, view), d.steps + 1);
   ink.putImageData(image, px(plot.left), px(plot.top));
   if (d.exclude) ink.putImageData(scale(firstColumn(d, T, S), T, 1, Math.ceil(px(plot.width) / S), px(plot.height), greys(d)), px(plot.left), px(plot.top));
   ink.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -115,7 +115,7 @@ function roomOf({ root, map, d, ratio }, top = 0) {
 
 function tableOf(d, view) {
   const top = d.tops[+d.exclude], [stops] = d.ramps[view.dark ? "dark" : "light"];
-  return colours(stops, d.masked, d.steps, (weight) => SCALES[d.scale].along(Math.min(1, weight / top), decades(d)));
+  return colours(stops, d.masked, d.steps, (weight) => SCALES[d.scale].along(Math.min(1, weight / top), decades(d)), d.below?.[view.dark ? "dark" : "light"]);
 }
 
 // Of each colour scale: the place on the ramp of a share of its top, and the share at a place.
@@ -131,7 +131,7 @@ const SCALES = {
 // Decades of the logarithmic scale: from its top down to the last printed decimal.
 const decades = (d) => Math.log10(d.tops[+d.exclude] * d.steps);
 
-const firstColumn = (d, T, S) => Uint16Array.from({ length: T }, (_, q) => d.cells[q * S]);
+const firstColumn = (d, T, S) => Uint16Array.from({ length: T }, (_, q) => (d.cells[q * S] === d.steps + 1 ? d.steps + 1 : sizeOf(d.cells[q * S], d.steps)));
 
 function greys(d) {
   const table = new Uint8ClampedArray(4 * (d.steps + 2));
@@ -162,9 +162,10 @@ function write(ink, view, { left, top, width, height, T, S }, rowNames, columnNa
 
 function paintBar({ d, bar, dark }) {
   const top = d.tops[+d.exclude], [stops] = d.ramps[dark ? "dark" : "light"];
-  bar.firstElementChild.style.background = rampOf(stops);
-  const marks = [0, 0.25, 0.5, 0.75, 1].map((along) => top * SCALES[d.scale].shareAt(along, decades(d)));
-  bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(3)))));
+  const below = d.below?.[dark ? "dark" : "light"], share = (along) => top * SCALES[d.scale].shareAt(along, decades(d));
+  bar.firstElementChild.style.background = rampOf([...(below ? [...below].reverse() : []), ...stops]);
+  const marks = below ? [-share(1), -share(0.5), 0, share(0.5), share(1)] : [0, 0.25, 0.5, 0.75, 1].map(share);
+  bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(3)).replace("-", "−"))));
 }
 
 // ---- pointer and keys
@@ -189,7 +190,7 @@ function key(view, e) {
 // Shows immediately what the browser knows; the server's answer agrees, and has the scores.
 function choose(view, query, chosen) {
   const { d } = view, row = d.cells.subarray(query * d.shape[3], (query + 1) * d.shape[3]);
-  const most = () => row.reduce((best, c, k) => (c <= d.steps && (best < 0 || c > row[best]) ? k : best), -1);
+  const most = () => row.reduce((best, c, k) => (c !== d.steps + 1 && (best < 0 || sizeOf(c, d.steps) > sizeOf(row[best], d.steps)) ? k : best), -1);
   Object.assign(d, { query, chosen, key: chosen >= 0 ? chosen : Math.max(0, most()) });
   view.query.value = query;
   view.key.value = chosen;

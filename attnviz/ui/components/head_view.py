@@ -17,7 +17,7 @@ from attnviz.figures.numbers import rounded
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import cells_of, message, ramps
+from attnviz.ui.components.packed_weights import below_zero, cells_of, message, ramps, top_of
 
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
@@ -139,12 +139,13 @@ def pack(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption, merg
     """Return the payload for the browser, with cells of shape (1, 1, T, S)."""
     maps = (merged or trace).layers[cell.layer]
     weights, allowed = maps.weights_of(cell.head), maps.allowed  # (T, S) each
-    read = trace.layers[cell.layer].mixer.kv_head_of[cell.head]
+    read, top = trace.layers[cell.layer].mixer.kv_head_of[cell.head], top_of(weights)
     header = {
         **_shared(trace, labels, cell, caption),
         "head": [cell.layer, cell.head],
         "chosen": cell.chosen, "scale": cell.scale, "exclude": cell.exclude_first, "pinned": cell.pinned,
-        "tops": [1.0, largest_but_first(weights)],
+        "tops": [top, min(top, largest_but_first(weights))],
+        "below": below_zero() if weights.min(initial=0) < 0 else None,
         "ramps": ramps([read], trace.config.n_kv_heads),
         "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
         **(_by_character(merged, cell) if merged else {}),
@@ -158,7 +159,7 @@ def _by_character(merged: Merged, cell: Cell) -> dict:
     The strongest key of a merged row need not be the character of the strongest token.
     """
     query, chosen = merged.at(cell.query), merged.at(cell.chosen)
-    strongest = int(merged.layers[cell.layer].weights_of(cell.head)[query].argmax())
+    strongest = int(abs(merged.layers[cell.layer].weights_of(cell.head)[query]).argmax())
     return {
         "labels": merged.labels, "positions": merged.positions, "tokens": merged.last,
         "query": query, "key": strongest if chosen < 0 else chosen, "chosen": chosen,

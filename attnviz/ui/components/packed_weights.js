@@ -66,15 +66,29 @@ export function colourAt(stops, share) {
   return [0, 1, 2].map((c) => stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c]));
 }
 
-// Colour table for every possible cell; `along` maps a weight to its position on the ramp.
-export function colours(stops, masked, steps, along = Math.sqrt) {
+// Colour table for every possible cell; `along` maps a weight's size to its position on the ramp. below: the ramp of negative weights.
+export function colours(stops, masked, steps, along = Math.sqrt, below = null) {
+  const shades = shadesOf(stops, masked), table = new Uint32Array((below ? 2 : 1) * (steps + 1) + 1).fill(shades[256]), under = below && shadesOf(below, masked);
+  for (let i = 0; i <= steps; i++) {
+    const at = Math.round(255 * along(i / steps));
+    table[i] = shades[at];
+    if (i && under) table[steps + 1 + i] = under[at];
+  }
+  return table;
+}
+
+function shadesOf(stops, masked) {
   const shades = new Uint8ClampedArray(4 * 257);
   for (let i = 0; i < 256; i++) shades.set([...colourAt(stops, i / 255), 255], 4 * i);
   shades.set([...masked.slice(0, 3), masked[3] * 255], 4 * 256);
-  const shade = new Uint32Array(shades.buffer), table = new Uint32Array(steps + 2).fill(shade[256]);
-  for (let i = 0; i <= steps; i++) table[i] = shade[Math.round(255 * along(i / steps))];
-  return table;
+  return new Uint32Array(shades.buffer);
 }
+
+// The size of a cell's weight, in steps: cells beyond the masked one are negative weights.
+export const sizeOf = (cell, steps) => (cell > steps ? cell - steps - 1 : cell);
+
+// The weight of a cell that is not masked.
+export const weightOf = (cell, steps) => (cell > steps ? steps + 1 - cell : cell) / steps;
 
 // Paints immediately if the element is visible, or nearly, otherwise when it becomes visible.
 export function painter(element, paint) {
@@ -114,8 +128,8 @@ export function scaledSheet(canvas, width, height, ratio) {
 }
 
 // Every device pixel shows the largest weight of its cells, so that no line is lost when cells are smaller than pixels.
-export function scale(cells, N, M, width, height, table) {
-  const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer), masked = table.length - 1;
+export function scale(cells, N, M, width, height, table, masked = table.length - 1) {
+  const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer);
   const rows = edges(N, height), columns = edges(M, width);
   for (let y = 0, last = -1; y < height; y++) {
     const q0 = rows[y], q1 = Math.max(q0 + 1, rows[y + 1]), one = q1 === q0 + 1;
@@ -133,16 +147,16 @@ export function scale(cells, N, M, width, height, table) {
 const edges = (n, size) => Int32Array.from({ length: size + 1 }, (_, i) => Math.floor((i * n) / size));
 
 function largest(cells, M, q0, q1, k0, k1, masked) {
-  let most = -1;
+  let most = -1, size = -1;
   for (let q = q0; q < q1; q++)
-    for (let k = k0; k < k1; k++) { const c = cells[q * M + k]; if (c < masked && c > most) most = c; }
+    for (let k = k0; k < k1; k++) { const c = cells[q * M + k], s = sizeOf(c, masked - 1); if (c !== masked && s > size) [most, size] = [c, s]; }
   return most < 0 ? masked : most;
 }
 
 // ---- text
 
 // A cell has steps of a ten-thousandth: of a smaller weight it only tells that it is smaller.
-export const weightText = (cell, steps, before = "") => (cell > steps ? "masked" : before + (cell ? printed(cell / steps) : "< 0.0001"));
+export const weightText = (cell, steps, before = "") => (cell === steps + 1 ? "masked" : before + (cell ? printed(weightOf(cell, steps)) : "< 0.0001"));
 
 // A score, weight or probability as the server prints it: "0.3101", "3.1·10⁻⁶", "0". The server sends rounded numbers, so that
 // nothing is rounded twice.

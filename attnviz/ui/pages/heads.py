@@ -180,7 +180,7 @@ def read(view: View) -> None:
     view = replace(view, padded=True)
     (layer, head), one = view.layer_and_head, view.traced
     text_view(
-        one.weights[head], one.allowed, view.labels, view.spans,
+        one.shares[head], one.allowed, view.labels, view.spans,
         compute_heads.next_tokens_of(view), query=view.query, name=f"L{layer} H{head}", key="text-view",
         on_query=lambda query: _take_cell(query, -1),
         colour=kv_colour(one.mixer.kv_head_of[head], view.config.n_kv_heads),
@@ -211,6 +211,7 @@ def path(view: View) -> None:
     st.markdown(_role(view, cell), help=DEFINITION)
     if why := view.mixer.cannot("score"):
         st.info(why)
+        charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view)})
         return
     caption = path_caption(view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key)
     head_path(view.trace, view.labels, cell, caption, key="head-path", on_cell=_take_cell)
@@ -222,7 +223,8 @@ def _role(view: View, cell: Cell) -> str:
     probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[cell.layer][cell.head]
     scores = compute_heads.scores_of(view.settings).of(cell.layer, cell.head)
     here = text_sentence(*compute_heads.text_scores_of(view, cell.layer, cell.head), view.labels)
-    return f"### {escaped(role_title(role, scores, probes))}\n\n{escaped(f'{role_text(role, scores, probes)} {here}')}"
+    said = f"{role_text(role, scores, probes)} {here} {view.mixer.shares_note}".rstrip()
+    return f"### {escaped(role_title(role, scores, probes))}\n\n{escaped(said)}"
 
 
 def _cell(view: View) -> Cell:
@@ -246,7 +248,7 @@ def _take_cell(query: int, key: int) -> None:
 def _take_characters(view: View, query: int, key: int) -> None:
     """Select a character's last token, and of another the token with the largest weight; -1 for the strongest key."""
     last, head = view.spans[query].stop - 1, view.layer_and_head[1]
-    row = view.traced.weights[head, last]
+    row = abs(view.traced.weights[head, last])
     _take_cell(last, view.spans[key].start + int(row[slice(*view.spans[key][:2])].argmax()) if key >= 0 else -1)
 
 

@@ -69,11 +69,14 @@ def does(view: View) -> None:
     with right:
         if here.n_queries:
             charts.show(head_studies.text_scores(here, column, view.labels, colour), "on-this-text")
-    st.caption(role_captions.DEFINITION)
+    st.caption(f"{role_captions.DEFINITION} {view.mixer.shares_note}".rstrip())
 
 
 def masks(view: View) -> None:
     """One layer under several masks; a click selects a mask on all pages."""
+    if why := view.refusal("masks"):
+        st.info(why)
+        return
     layer, head = view.layer_and_head
     with st.container(horizontal=True):
         state.control(st.number_input, "Window, in tokens", "mask_window")
@@ -115,8 +118,8 @@ def family(view: View) -> None:
     """One layer on the same text under MHA, GQA, MQA and MLA; one hue is one KV head."""
     layer, head = view.layer_and_head
     ids = view.ids[: view.first(compute_heads.MAX_COMPARED)]
-    if view.settings.opened:
-        offer(why="This part compares the five checkpoints, which were trained on the same books.")
+    if view.settings.opened or view.config.mixed_layers:
+        offer(why="This part compares the five checkpoints whose layers all have one attention.")
         return
     if view.config.n_layers > 1:
         state.control(
@@ -243,7 +246,7 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
 
 def crossed(view: View) -> None:
     """Cross-attention: the text's queries on a second text's keys, in all layers and heads."""
-    if why := next(filter(None, (layer.mixer.cannot("cross-attention") for layer in view.config.layers)), ""):
+    if why := view.refusal("cross-attention"):
         st.info(why)
         return
     second_text("Second text, whose tokens become keys and values")

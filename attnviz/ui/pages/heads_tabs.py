@@ -13,6 +13,7 @@ from attnviz.figures.theme import kv_colour, kv_scale
 from attnviz.mechanisms import Mixer
 from attnviz.phrases import count, first_of
 from attnviz.session.pages.heads import MAX_PINNED
+from attnviz.trace import LayerTrace
 from attnviz.ui import charts, state
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.components.narrow_screen import narrow_screen
@@ -44,6 +45,9 @@ def number(view: View) -> None:
 
 def stages(view: View) -> None:
     """The selected head's maps of scores, masked scores and weights."""
+    if why := view.mixer.cannot("score"):
+        st.info(why)
+        return
     if note := view.mixer.score_note:
         st.caption(f"{note} The scores are drawn after that.")
     ground, stacked = st.context.theme.type, narrow_screen() and not view.settings.present
@@ -56,13 +60,13 @@ def lines(view: View) -> None:
     shown = selected_and_pinned(view)
     ones = [(view.trace.layers[layer], head) for layer, head in shown]
     line_view(
-        np.stack([one.weights[head] for one, head in ones]), np.stack([one.allowed for one, _ in ones]), view.labels,
+        np.stack([one.shares[head] for one, head in ones]), np.stack([one.allowed for one, _ in ones]), view.labels,
         [f"L{layer} H{head}" for layer, head in shown], [one.mixer.kv_head_of[head] for one, head in ones],
         view.config.n_kv_heads,
         key="lines",
         title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
         note="Queries on the left, keys on the right. The slider hides each query's smallest weights. Pinned heads "
-        "stay when another head is selected.",
+        f"stay when another head is selected.{_shares_notes(*(one for one, _ in ones))}",
         reads=[kv_names(one.mixer)[one.mixer.kv_head_of[head]] for one, head in ones], query=view.query,
     )  # fmt: skip
 
@@ -73,6 +77,9 @@ def writes(view: View) -> None:
     if config.norms_per_layer == 4:
         st.info("This model normalises the attention output, so what one head adds to the residual stream depends on "
                 "all heads. It is not drawn for a single head.")  # fmt: skip
+        return
+    if why := view.mixer.cannot("writes"):
+        st.info(why)
         return
     written, allowed, read = compute_heads.writes_of(view), view.trace.masks[layer], view.mixer.kv_head_of[head]
     name, scale = f"L{layer} H{head}", kv_scale(read, config.n_kv_heads, ground=st.context.theme.type)
@@ -113,9 +120,9 @@ def _difference_of_heads(view: View) -> None:
     other_layer, other_head = heads_by_name[other]
     here, there = view.traced, view.trace.layers[other_layer]
     names = f"L{layer} H{head}", f"L{other_layer} H{other_head}"
-    note = f"The weights of {names[0]} minus those of {names[1]}, on this text."
+    note = f"The weights of {names[0]} minus those of {names[1]}, on this text.{_shares_notes(here, there)}"
     drawing = head_values.difference_map(
-        here.weights[head], there.weights[other_head], here.allowed | there.allowed, view.labels, names, note
+        here.shares[head], there.shares[other_head], here.allowed | there.allowed, view.labels, names, note
     )
     charts.show(drawing, "difference")
 
@@ -152,6 +159,14 @@ def average(view: View) -> None:
     if view.settings.average == "layer":
         of = f"{count(view.mixer.n_heads, 'head')} of layer {view.layer_and_head[0]}"
     charts.show(head_values.average_map(*compute_heads.average_of(view), view.labels, of, view.query), "average")
+    averaged = [view.traced] if view.settings.average == "layer" else view.trace.layers
+    if note := _shares_notes(*averaged):
+        st.caption(note.strip())
+
+
+def _shares_notes(*layers: LayerTrace) -> str:
+    """Return what the shares of these layers' weights are, for the end of a note; "" if they are attention weights."""
+    return "".join(dict.fromkeys(f" {layer.mixer.shares_note}" for layer in layers if layer.mixer.shares_note))
 
 
 def side_by_side(view: View) -> None:
@@ -187,6 +202,9 @@ def _pins(view: View) -> None:
 
 def rolled(view: View) -> None:
     """Attention rollout through the layers, and its limits as an explanation."""
+    if why := view.refusal("rollout"):
+        st.info(why)
+        return
     (layer, _), (shares, reach) = view.layer_and_head, compute_heads.rollout_of(view)
     left, right = st.columns(2, gap="large")
     with left:
