@@ -22,7 +22,7 @@ from attnviz.experiments import tiles
 from attnviz.experiments.residual import Lens, Residual
 from attnviz.experiments.tiles import tiled_row
 from attnviz.mistakes import Mistake
-from attnviz.steps import Run, Selection, Walk, record, record_decode, with_absorbed
+from attnviz.steps import Run, Selection, Walk, record, record_decode, with_absorbed, with_recurrent
 
 MAX_RECORDED = 128  # tokens: a layer's scores grow with their square
 MAX_RUN_BYTES = 24_000_000  # of all recorded runs, if more than one
@@ -55,6 +55,8 @@ def run_of(view: View) -> Run:
         model = models.model_of(s)
         if mistake:
             return Recorded(record(mistake.model(model), ids, layer))
+        if view.mixer.state():
+            return Recorded(record(with_recurrent(model, layer), ids, layer))
         return Recorded(record(with_absorbed(model, layer) if absorbed else model, ids, layer))
 
     return models.computed_once(key, run, _runs).run

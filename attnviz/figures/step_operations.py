@@ -63,6 +63,7 @@ SAME = {  # torch's name -> what it does, whatever its arguments
     "sin": "takes the sine of each entry",
     "tanh": "takes the hyperbolic tangent of each entry",
     "sigmoid": "takes 1 / (1 + exp(−x)) of each entry",
+    "softplus": "takes ln(1 + exp(x)) of each entry",
     "silu": "takes x / (1 + exp(−x)) of each entry",
     "relu": "takes the larger of x and 0, entry by entry",
     "maximum": "takes the larger of two entries",

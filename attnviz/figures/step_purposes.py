@@ -183,6 +183,52 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
         "return self.o_proj((read @ up_v": "Multiplies these sums by W_UV, which gives the weighted sums of the "
         "values, then mixes the heads.",
     },
+    ("delta.py", "GatedDeltaNet.forward"): {
+        "x = x * mask": "Sets padding to zero, so that it writes nothing to the state.",
+        "qkv = torch.cat(": "Projects each token to the channels of queries, keys and values.",
+        "mixed, inputs = short_convolution(": "Mixes each channel over the last few tokens: a key can then stand for a "
+        "pair of neighbours.",
+        "q, k, v = F.silu(": "Applies SiLU and separates queries, keys and values.",
+        "q = l2_normalised(": "Splits the queries by key head and divides each by its length.",
+        "k = l2_normalised(": "Splits the keys by key head and divides each by its length: with keys of length 1, "
+        "β = 1 overwrites exactly what the state holds under a key.",
+        "v = v.unflatten(": "Splits the values by value head.",
+        "step = F.softplus(": "Computes for each token and head how much it forgets: Δt, above 0.",
+        "decay = (": "Turns Δt into the decay, exp(−A · Δt), between 0 and 1.",
+        "beta = self.beta_proj(": "Computes for each token and head how much of the difference is written, between 0 "
+        "and 1.",
+        "queries, keys = q.repeat_interleave(": "Repeats each key head's queries and keys for the value heads that "
+        "share them.",
+        "output, state = rule(": "Runs the delta rule over the tokens: each updates the state, then reads it.",
+        "gate = self.gate_proj(": "Computes a gate for each number of the output.",
+        "normed = self.norm(": "Normalises what each head read, and multiplies it by SiLU of the gate.",
+        "return self.o_proj(": JOIN_HEADS,
+    },
+    ("delta.py", "gated_delta_rule"): {
+        "S = q.new_zeros(": "Starts with the state of the tokens before, or with zeros.",
+        "decay = decay.unsqueeze(": "Adds an axis, so that one decay applies to all channels of a key.",
+        "q_t, k_t, v_t =": "Takes query, key and value of one token.",
+        "S = decay[": "Forgets: multiplies the whole state by this token's decay.",
+        "held = torch.einsum(": "Reads what the state holds under this token's key.",
+        "write = beta[": "Takes the difference between the token's value and what is held, times β.",
+        "S = S + torch.einsum(": "Writes it under the key: adds the outer product of key and difference.",
+        "outputs.append(": "Reads the new state with the token's query: the head's output.",
+        "return torch.stack(": "Joins the outputs of all tokens.",
+    },
+    ("delta.py", "short_convolution"): {
+        "past = x.new_zeros(": "Takes the inputs of the tokens before, or zeros.",
+        "seen = torch.cat(": "Puts them in front of the new ones.",
+        "mixed = torch.zeros_like(": "Starts a sum for each token and channel.",
+        "mixed = mixed + ": "Adds one tap: the input this many tokens back, times the channel's weight for it.",
+        "return mixed": "Returns the sums, and the last inputs for the tokens to come.",
+    },
+    ("delta.py", "l2_normalised"): {
+        "return x * (": "Divides each vector by its length, so that q·k is a cosine.",
+    },
+    ("delta.py", "GatedRMSNorm.forward"): {
+        "return self.weight * x": "Brings each head's output to a root mean square of 1, weighs each dimension, and "
+        "multiplies by SiLU of the gate.",
+    },
     ("cache.py", "KVCache.append"): {
         "buffer.narrow(": "Writes the new tokens' entries behind the cached ones.",
         "return self.tensors": "Returns the entries of all tokens so far.",

@@ -4,12 +4,12 @@
 operations behind them. Nothing in this package is specific to attention.
 """
 
-from attnviz.steps.absorbed import with_absorbed
 from attnviz.steps.arithmetic import Arithmetic, arithmetic
+from attnviz.steps.forms import with_absorbed, with_recurrent
 from attnviz.steps.recorder import Call, Line, Made, Operation, Run, Value, record, record_decode, record_file
 from attnviz.steps.walk import Picture, Selection, Shown, Source, Stop, Walk
 
 __all__ = [
     "Arithmetic", "Call", "Line", "Made", "Operation", "Picture", "Run", "Selection", "Shown", "Source", "Stop",
-    "Value", "Walk", "arithmetic", "record", "record_decode", "record_file", "with_absorbed",
+    "Value", "Walk", "arithmetic", "record", "record_decode", "record_file", "with_absorbed", "with_recurrent",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ Index = tuple[int, ...]
 MOVES = {
     "unflatten", "flatten", "transpose", "view", "reshape", "expand", "unsqueeze", "squeeze", "split", "chunk",
     "permute", "__getitem__", "mT", "T", "contiguous", "cat", "stack", "clone", "to", "float", "double",
+    "repeat_interleave",
 }  # fmt: skip
 
 
@@ -139,8 +140,11 @@ def _einsum(name: str, op: Operation, at: Index, recorded: float, moved: tuple[s
     picked = [tuple(fixed.get(letter) for letter in letters) for letters in inputs]
     rows = [v.entries[tuple(slice(None) if i is None else i for i in at_)]
             for v, at_ in zip((left, right), picked, strict=True)]  # fmt: skip
-    terms = tuple(zip(rows[0].tolist(), rows[1].tolist(), strict=True))
     used = tuple(zip((left, right), picked, strict=True))
+    if all(row.ndim == 0 for row in rows):  # nothing is summed: an outer product
+        a, b = (float(row) for row in rows)
+        return Arithmetic(name, recorded, a * b, "a · b", (), (("a", a), ("b", b)), used, moved, lambda a, b: a * b)
+    terms = tuple(zip(rows[0].tolist(), rows[1].tolist(), strict=True))
     return Arithmetic(name, recorded, math.fsum(a * b for a, b in terms), "a·b", terms, (), used, moved)
 
 
@@ -301,6 +305,11 @@ HOW: dict[str, Callable[..., Arithmetic]] = {
     "gelu": _gelu,
     "tanh": _unary("tanh(x)", math.tanh),
     "rsqrt": _unary("1 / √x", lambda x: x**-0.5),
+    "exp": _unary("exp(x)", math.exp),
+    "neg": _unary("−x", lambda x: -x),
+    "square": _unary("x²", lambda x: x * x),
+    "sigmoid": _unary("1 / (1 + exp(−x))", lambda x: 1 / (1 + math.exp(-x)) if x > -700 else 0.0),
+    "softplus": _unary("ln(1 + exp(x))", lambda x: x if x > 20 else math.log1p(math.exp(x))),
     "cos": _unary("cos x", math.cos),
     "sin": _unary("sin x", math.sin),
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from attnviz.steps.arithmetic import MOVES, Arithmetic, arithmetic
 from attnviz.steps.axes import axes_by_size
-from attnviz.steps.recorder import Line, Made, Operation, Run, Value
+from attnviz.steps.recorder import Call, Line, Made, Operation, Run, Value
 
 MAX_ROWS, MAX_COLUMNS = 48, 64  # of a picture
 MAX_SOURCES = 4  # pictures of inputs per value
@@ -115,6 +115,8 @@ class Walk:
     def stops(self) -> list[Stop]:
         """A stop for the run's arguments, and for each line that computed a tensor, directly or in a call."""
         lines = self.run.lines
+        elsewhere = self._of_other_tokens
+        lines = [line for line in lines if line.index not in elsewhere]
         worked = (line for line in lines if line is lines[0] or line.operations or line.skipped or self._in_calls(line))
         shown_lines = [(line, shown) for line, shown in ((line, self._shown(line)) for line in worked) if shown]
         stopped = {line.call for line, _ in shown_lines}
@@ -122,6 +124,37 @@ class Walk:
             Stop(line, shown, tuple(o.name for o in line.operations), _opens(line, shown), self._called(line, stopped))
             for line, shown in shown_lines
         ]
+
+    @cached_property
+    def _of_other_tokens(self) -> set[int]:
+        """The lines of loops over tokens, `for t in …`, in which the query's turn is shown, not all of them."""
+        found: set[int] = set()
+        for call in self.run.calls:
+            found |= self._other_turns(call)
+        return found
+
+    def _other_turns(self, call: Call) -> set[int]:
+        source, lines = call.source.splitlines(), [self.run.lines[i] for i in call.lines]
+        loops = {line.number for line in lines if source[line.number - call.first].strip().startswith("for t in ")}
+        if not loops:
+            return set()
+        first, last = min(loops), _end_of_block(source, min(loops) - call.first) + call.first
+        shown = min(self.selection.query, sum(line.number == first for line in lines) - 2)
+        turn, others = -1, set()
+        for line in lines:
+            turn += line.number == first
+            if first <= line.number <= last and turn != shown:
+                others.add(line.index)
+        return others
+
+    @property
+    def n_folded(self) -> int:
+        """Number of tokens in whose loop one turn is shown; 0 if the run has no loop over tokens."""
+        headers: dict[int, int] = {}
+        for index in self._of_other_tokens:
+            line = self.run.lines[index]
+            headers[line.number] = headers.get(line.number, 0) + 1
+        return max(headers.values(), default=0)
 
     def _called(self, line: Line, stopped: set[int]) -> tuple[str, ...]:
         """Return the functions that a line called; of one without a stop those that it called itself."""
@@ -243,6 +276,16 @@ KNOWN = (
     ("B", "T", "1"), ("T", "n_pairs"), ("B", "H", "T", "n_pairs"), ("B", "K", "S", "n_pairs"),
     ("B", "T", "H·D"), ("B", "T", "K·D"), ("B", "T", "H", "D"), ("B", "H", "T", "P"), ("B", "T", "P"), ("B", "T", "R"),
 )  # fmt: skip
+
+
+def _end_of_block(source: Sequence[str], header: int) -> int:
+    """Return the last row of the block that begins in this row of the source."""
+    depth = len(source[header]) - len(source[header].lstrip())
+    for row in range(header + 1, len(source)):
+        text = source[row]
+        if text.strip() and len(text) - len(text.lstrip()) <= depth:
+            return row - 1
+    return len(source) - 1
 
 
 def _sizes(run: Run) -> dict[str, int]:

@@ -15,6 +15,7 @@ from attnviz.figures import residual, theme
 from attnviz.figures import step_captions as captions
 from attnviz.figures import steps as figures
 from attnviz.figures.numbers import percent
+from attnviz.phrases import count
 from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
 from attnviz.ui.headline import headline
@@ -89,6 +90,11 @@ def _walk(view: View) -> None:
             "absorbed",
         )  # fmt: skip
     walk = compute_steps.walk_of(view)
+    if walk.n_folded:
+        st.caption(
+            f"The loop over {count(walk.n_folded, 'token')} is folded: shown is the turn of the query token, "
+            f"{view.query}. Choose another one to see its turn."
+        )
     source_walk(
         walk, view.labels, view.config.n_kv_heads, key="source-walk",
         at=compute_steps.stop_of(view, walk), on_step=take_step, on_entry=take_entry,
