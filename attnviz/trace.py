@@ -48,6 +48,10 @@ class LayerTrace:
         cap = self.mixer.softcap
         return scores if cap is None else cap * np.tanh(scores / cap)
 
+    def sink_logit_of(self, head: int) -> float | None:
+        """Return a head's learned sink logit, which its softmax has besides the scores; None without one."""
+        return float(self.own["sink_logits"][head]) if self.mixer.sink_logits else None
+
     @property
     def scores(self) -> np.ndarray:
         """The scores of all heads, (H, T, T)."""

@@ -138,7 +138,10 @@ def _layer_scores(weights: np.ndarray, allowed: np.ndarray, keys: dict[str, np.n
 
 
 def normalised_entropy(weights: Arrays, allowed: Arrays) -> np.ndarray:
-    """Return (L, H): entropy relative to uniform weights on the allowed keys, mean over queries with two or more."""
+    """Return (L, H): entropy relative to uniform weights on the allowed keys, mean over queries with two or more.
+
+    Where a learned sink takes a share, it is that of the keys' weights over their sum; so is the distance.
+    """
     found = [np.full(len(here), np.nan) for here in weights]
     for layer, (here, mask) in enumerate(zip(weights, allowed, strict=True)):
         n_allowed = mask.sum(-1)
@@ -146,8 +149,16 @@ def normalised_entropy(weights: Arrays, allowed: Arrays) -> np.ndarray:
         if choosing.any():
             logs = np.maximum(here, np.finfo(here.dtype).tiny)  # 0 · log2(0) is 0 here
             entropy = -np.einsum("hij,hij->hi", here, np.log2(logs, out=logs))
+            total = row_sums(here)
+            entropy = entropy / total + np.log2(total)  # of the weights over their sum
             found[layer] = (entropy[:, choosing] / np.log2(n_allowed[choosing])).mean(-1)
     return by_head(found)
+
+
+def row_sums(weights: np.ndarray) -> np.ndarray:
+    """Return what each query's weights (H, T, S) sum to, (H, T): less than 1 with a learned sink; 1 where all are 0."""
+    sums = weights.sum(-1)
+    return np.where(sums > 0, sums, 1)
 
 
 def mean_distance(weights: Arrays, allowed: Arrays) -> np.ndarray:
@@ -158,7 +169,8 @@ def mean_distance(weights: Arrays, allowed: Arrays) -> np.ndarray:
     for layer, (here, mask) in enumerate(zip(weights, allowed, strict=True)):
         choosing = mask.sum(-1) > 1
         if choosing.any():
-            found[layer] = np.tensordot(here, apart.astype(here.dtype) * choosing[:, None], 2) / choosing.sum()
+            distance = np.einsum("hij,ij->hi", here, apart.astype(here.dtype)) / row_sums(here)  # (H, T)
+            found[layer] = distance[:, choosing].mean(-1)
     return by_head(found)
 
 

@@ -198,8 +198,9 @@ class Mask:
 def masks_of(settings: Settings) -> list[Mask]:
     """List the masks to compare, with their sizes from the settings."""
     window, n_sinks, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
+    trained = models.trained_config(settings)
     return [
-        Mask("Causal"),
+        Mask("As trained" if trained and trained.windows else "Causal"),
         Mask(f"Window of {window}", window=window),
         Mask(f"Window of {window}, {count(n_sinks, 'sink')}", window=window, n_sinks=n_sinks),
         Mask(f"Padding of {padding}", padding=padding),

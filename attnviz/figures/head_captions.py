@@ -35,6 +35,7 @@ MERGED = (
     "The tokens of one character are merged: the weights on its keys are summed, the rows of its queries are averaged "
     "(as in Clark et al., 2019, for split words). "
 )
+SUMS_TO_ONE = 0.9999  # a sum of weights below this is less than 1, and not rounded
 LOWEST_TOP = 1e-3  # lowest end of a colour scale: ten units of the last decimal printed
 
 
@@ -77,13 +78,19 @@ def map_caption(
     positions = merged.positions if merged else [str(i) for i in range(len(labels))]
     formula, line, legend = one.mixer.map_equation(head) or _softmax(one.mixer, head, len(labels))
     return Caption(
-        f"Layer {layer}, head {head} reads {one.mixer.read_by(head)}",
+        f"Layer {layer}, head {head} reads {one.mixer.read_by(head)}{_from_layer(trace, layer)}",
         f"{MERGED if merged else ''}{_map_note(one.mixer, weights, allowed, scale, exclude_first)}",
         _map_alt(one.mixer, weights, drawn, positions, layer, head),
         formula,
         line=line,
         legend=legend,
     )
+
+
+def _from_layer(trace: Trace, layer: int) -> str:
+    """Name the layer whose keys and values this one reads; "" where they are its own."""
+    source = trace.config.layers[layer].shares_cache_of
+    return "" if source is None else f", in the cache of layer {source}"
 
 
 def path_caption(
@@ -102,10 +109,10 @@ def path_caption(
     one = trace.layers[layer]
     scores, weights, allowed = one.scores_of(head)[query], one.weights[head, query], one.allowed[query]  # (S,) each
     asks, answers = (f"{i} {name(shortened(labels[i], LONGEST_TOKEN))}" for i in (query, key))
-    equation = weight_equation(scores, weights, allowed, query, key)
+    equation = weight_equation(scores, weights, allowed, query, key, one.sink_logit_of(head))
     return Caption(
         f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
-        _path_note(one.mixer.scale_text, int(allowed.sum())),
+        _path_note(one.mixer.scale_text, int(allowed.sum()), float(weights.sum(dtype=np.float64))),
         _path_alt(scores, weights, allowed, labels, query, key),
         equation.tex() if equation else "",
         line=equation.text() if equation else "",
@@ -128,11 +135,11 @@ def path_numbers(trace: Trace, labels: Sequence[str], layer: int, head: int, que
 
 
 def weight_equation(
-    scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, query: int, key: int
+    scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, query: int, key: int, sink: float | None = None
 ) -> Equation | None:
     """Return the softmax of one row (S,) at one key, numerator and denominator divided by e to the largest score.
 
-    None if the key is masked: it has no weight.
+    sink: a learned sink logit, one more term of the denominator. None if the key is masked: it has no weight.
     """
     if not allowed[key]:
         return None
@@ -147,7 +154,10 @@ def weight_equation(
         **form(scores[key]),
     )
     largest = Value(_number(row.max()), "m", f"largest score of the {keys}", DIGITS)
-    total = Value(_number(np.exp(row - row.max()).sum()), "Z", f"sum of exp(score − m) over the {keys}", DIGITS)
+    terms, over = np.exp(row - row.max()), f"sum of exp(score − m) over the {keys}"
+    if sink is not None:
+        terms, over = np.append(terms, np.exp(sink - row.max())), f"{over} and the sink logit, {printed(sink)}"
+    total = Value(_number(terms.sum()), "Z", over, DIGITS)
     return Equation(
         function("exp", score - largest) / total, f"a({query}, {key})", f"a_{{{at}}}", **form(weights[key]),
         computed=_number(weights[key]), meaning=f"weight of query {query} and key {key}",
@@ -158,12 +168,22 @@ def _number(value: float) -> float:
     return float(rounded(value))
 
 
-def _path_note(root: str, n_allowed: int) -> str:
+def _path_note(root: str, n_allowed: int, total: float) -> str:
     if not n_allowed:
         return "Every key is masked for this query: it has scores but no weights."
     return (
-        f"q·k / {root}, then the mask, then the softmax over {count(n_allowed, 'key')}; the weights sum to 1. Grey "
-        "keys are masked: they have a score but no weight."
+        f"q·k / {root}, then the mask, then the softmax over {count(n_allowed, 'key')}{_summing_to(total)}. Grey keys "
+        "are masked: they have a score but no weight."
+    )
+
+
+def _summing_to(total: float) -> str:
+    """State what a query's weights sum to: less than 1 with a learned sink."""
+    if total > SUMS_TO_ONE:
+        return "; the weights sum to 1"
+    return (
+        f" and the head's learned sink logit; the weights sum to {printed(total)}, and {printed(1 - total)} goes to no "
+        "token"
     )
 
 
@@ -193,7 +213,7 @@ def _of_unmasked(n: int) -> str:
 def _map_note(mixer: Mixer, weights: np.ndarray, allowed: np.ndarray, scale: str, exclude_first: bool) -> str:
     sizes = np.abs(weights)
     largest = float(sizes[:, 1:].max(initial=0.0))
-    parts = [mixer.maps_note or f"Each row is a query, each column a key. {sums(allowed)} Grey cells are masked."]
+    parts = [mixer.maps_note or f"Each row is a query, each column a key. {sums(weights, allowed)} Grey cells are masked."]
     if scale == "root":
         parts.append("Colour is on a square-root scale.")
     if scale == "log":
@@ -211,9 +231,18 @@ def _map_note(mixer: Mixer, weights: np.ndarray, allowed: np.ndarray, scale: str
     return " ".join(parts)
 
 
-def sums(allowed: np.ndarray) -> str:
-    """State what the rows of weights sum to; a fully masked row has no weights. allowed: (T, S)."""
-    n_empty = int((~allowed.any(-1)).sum())
+def sums(weights: np.ndarray, allowed: np.ndarray) -> str:
+    """State what the rows of weights (T, S) sum to; a fully masked row has no weights. allowed: (T, S).
+
+    Where they sum to less than 1, a learned sink takes the rest.
+    """
+    some = allowed.any(-1)
+    n_empty, total = int((~some).sum()), float(weights[some].sum(-1, dtype=np.float64).mean()) if some.any() else 1.0
+    if total < SUMS_TO_ONE:
+        return (
+            f"The weights of a row sum to {total:.0%} on average: the rest, {1 - total:.0%}, is the share of the "
+            "head's learned sink, which goes to no token."
+        )
     if not n_empty:
         return "The weights of each row sum to 1."
     return f"The weights of each row sum to 1, except for {count(n_empty, 'row')} in which every key is masked."

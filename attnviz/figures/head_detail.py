@@ -176,5 +176,5 @@ def _equations(trace: Trace, parts: ScoreParts, layer: int, head: int, query: in
     """Return the equations of score and weight; only the score if the key is masked."""
     one = trace.layers[layer]
     row = one.scores_of(head)[query], one.weights[head, query], one.allowed[query]
-    weight = weight_equation(*row, query, key)
+    weight = weight_equation(*row, query, key, one.sink_logit_of(head))
     return [each for each in (score_equation(parts, query, key, one.mixer.score_root), weight) if each]

@@ -133,7 +133,8 @@ def stage_maps(
         figure,
         title=_stages_title(printed(low), printed(high), printed(most)),
         note="Each row is a query, each column a key. Scores are brown below zero and blue-green above, on the same "
-        f"scale in both maps; masked cells are chequered. {sums(allowed)}{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
+        f"scale in both maps; masked cells are chequered. {sums(weights, allowed)}"
+        f"{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
         alt=f"Three maps of layer {layer}, head {head}: scores {span(printed(low), printed(high))}; the same with "
         f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
         table=matrix_table(scores, labels),

@@ -35,8 +35,13 @@ HEIGHT = 560
 FORMULA = "R_l = \\tilde A_l \\cdots \\tilde A_0\n\\tilde A_l = (1 - \\alpha) \\bar A_l + \\alpha I"
 
 
-def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], layer: int, query: int) -> Drawing:
-    """Draw the rollout (L, T, T) after one layer, one row framed; grey where `reach`, bool (L, T, T), has no path."""
+def rollout_map(
+    rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], layer: int, query: int, notes: Sequence[str] = ()
+) -> Drawing:
+    """Draw the rollout (L, T, T) after one layer, one row framed; grey where `reach`, bool (L, T, T), has no path.
+
+    notes: sentences of the layers' mechanisms.
+    """
     shares = rolled[layer]  # (T, T)
     drawn = np.where(reach[layer], shares, np.nan)
     top = _largest_of_others(shares)
@@ -58,7 +63,7 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
         note="Each row is a query, each column the token that its information comes from; each row sums to 1. Grey: no "
         f"path through the masks.{ends}",
         more="Rollout (arXiv 2005.00928) averages each layer's heads (Ā), gives the residual stream (I, the identity) "
-        f"a share α of {RESIDUAL:g}, and multiplies the layers' matrices.",
+        f"a share α of {RESIDUAL:g}, and multiplies the layers' matrices." + "".join(f" {note}" for note in notes),
         alt=f"Map of attention rollout through {count(layer + 1, 'layer')}: on average {usual} of a position comes "
         f"from its own token and {percent(float(shares[:, 0].mean()), 0)} from the first token.",
         table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}

@@ -188,7 +188,22 @@ class Grouped(Windowed):
             return product
         return rf"c \tanh\left(\tfrac{{1}}{{c}} {product}\right)" if tex else f"c · tanh({product} / c)"
 
+    @property
+    def summing(self) -> str:
+        return "sum to 1 with the share of the head's learned sink" if self.sink_logits else super().summing
+
+    @property
+    def rollout_note(self) -> str:
+        if not self.sink_logits:
+            return ""
+        return (
+            "What a learned sink takes goes to no token: the rest of the row is scaled up together with the residual "
+            "stream's share, which is then larger than α."
+        )
+
     def score_letters(self) -> str:
+        if self.sink_logits:
+            return "the softmax is also over the head's learned sink logit"
         return "" if self.softcap is None else f"c = {self.softcap:g}: soft cap"
 
     def cannot(self, what: str) -> str:
@@ -248,8 +263,8 @@ class Grouped(Windowed):
 
     def traced_bytes(self, n_tokens: int) -> int:
         gates = {"width": self.n_heads * self.value_dim, "head": self.n_heads}.get(self.gate or "", 0)
-        own = gates + (self.n_heads if self.sink_logits else 0)
-        return super().traced_bytes(n_tokens) + 4 * n_tokens * own
+        sinks = self.n_heads * (n_tokens + 1) if self.sink_logits else 0
+        return super().traced_bytes(n_tokens) + 4 * (n_tokens * gates + sinks)
 
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
         H, _, D, V = self._letters()

@@ -341,6 +341,16 @@ class Mixer(Mechanism):
         """Return what a head's map is computed by, as LaTeX and as plain text, with the letters; None: a softmax."""
         return None
 
+    @property
+    def summing(self) -> str:
+        """Say what a query's weights sum to, after "its weights"."""
+        return "sum to 1"
+
+    @property
+    def rollout_note(self) -> str:
+        """Say what attention rollout does with weights that do not sum to 1, as a sentence; "" where they do."""
+        return ""
+
     def score_letters(self) -> str:
         """Return the meaning of the letters that `scored` adds: "c = 50: soft cap"."""
         return ""

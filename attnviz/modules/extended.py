@@ -125,11 +125,12 @@ class Around:
         return Attended(output if self.gate is None else output * self.gate, weights)
 
     def recorded(self, weights: Tensor, **computed: Any) -> None:
-        """Record the weights of the keys, (B, H, T, S), and beside them the sink's share (B, H, T) and the gate."""
+        """Record the keys' weights (B, H, T, S), and beside them the sink's share (B, H, T), its logit and the gate."""
         assert self.record is not None
         own = {} if self.gate is None else {"gate": self.gate}
         if self.sinks is not None:
             weights, own["sink"] = weights[..., :-1], weights[..., -1]
+            own["sink_logits"] = self.sinks.expand(len(weights), -1)  # (B, H)
         self.record(weights=weights, **computed, **own)
 
 

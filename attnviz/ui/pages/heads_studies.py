@@ -89,7 +89,8 @@ def masks(view: View) -> None:
     st.caption(
         f"The same model on the {first_of(n, 'token')} of the text, one row of maps per mask. "
         + (f"Loss: mean over {count(n - 1, 'next-token prediction')}. " if n > 1 else "")
-        + "Masked keys get no weight; the weights of the others sum to 1, and a query with all keys masked gets zeros. "
+        + f"Masked keys get no weight; the weights of the others {view.mixer.summing}, and a query "
+        "with all keys masked gets zeros. "
         "**Click a map to select its mask on all pages.**"
     )
     selected = [mask.selected(view.settings) for mask in offered]
@@ -268,9 +269,9 @@ def crossed(view: View) -> None:
     )
     st.caption(
         f"{count(len(ids), 'query token')} of the text, {count(len(context), 'key token')} of the second text (at most "
-        f"{compute_heads.MAX_COMPARED} of each); the weights of each row sum to 1. Each text runs through the model "
-        "separately; then each layer takes queries from the first text's hidden states and keys and values from the "
-        "second's, without a mask and without RoPE, since positions in two texts have no distance. "
+        f"{compute_heads.MAX_COMPARED} of each); the weights of each row {view.mixer.summing}. Each text runs "
+        "through the model separately; then each layer takes queries from the first text's hidden states and keys and "
+        "values from the second's, without a mask and without RoPE, since positions in two texts have no distance. "
         f"{_training_note(view)}"
     )
     head_grid(

@@ -206,9 +206,10 @@ def rolled(view: View) -> None:
         st.info(why)
         return
     (layer, _), (shares, reach) = view.layer_and_head, compute_heads.rollout_of(view)
+    notes = tuple(dict.fromkeys(each.mixer.rollout_note for each in view.config.layers if each.mixer.rollout_note))
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(rollout_figures.rollout_map(shares, reach, view.labels, layer, view.query), "rollout")
+        charts.show(rollout_figures.rollout_map(shares, reach, view.labels, layer, view.query, notes), "rollout")
     with right:
         charts.show(rollout_figures.rollout_of_query(shares, view.labels, view.query), "rollout-query")
         st.markdown(

@@ -258,8 +258,8 @@ def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes
     allowed, ground = view.trace.masks[head.layer], st.context.theme.type
     top, changes = compute_rope.compared_weights(list(maps.values()), allowed)
     st.caption(
-        f"{head.caption}. Each row is a query; its weights sum to 1. Each column is a key. The colour scale ends "
-        f"at {bar_number(top)}."
+        f"{head.caption}. Each row is a query; its weights {view.mixer.summing}. Each column is a key. The "
+        f"colour scale ends at {bar_number(top)}."
     )
     columns = st.columns(len(maps))
     for i, (name, weights) in enumerate(maps.items()):
