@@ -213,7 +213,9 @@ def _of_unmasked(n: int) -> str:
 def _map_note(mixer: Mixer, weights: np.ndarray, allowed: np.ndarray, scale: str, exclude_first: bool) -> str:
     sizes = np.abs(weights)
     largest = float(sizes[:, 1:].max(initial=0.0))
-    parts = [mixer.maps_note or f"Each row is a query, each column a key. {sums(weights, allowed)} Grey cells are masked."]
+    parts = [
+        mixer.maps_note or f"Each row is a query, each column a key. {sums(weights, allowed)} Grey cells are masked."
+    ]
     if scale == "root":
         parts.append("Colour is on a square-root scale.")
     if scale == "log":
