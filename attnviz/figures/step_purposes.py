@@ -229,6 +229,73 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
         "return self.weight * x": "Brings each head's output to a root mean square of 1, weighs each dimension, and "
         "multiplies by SiLU of the gate.",
     },
+    ("extended.py", "ExtendedAttention.forward"): {
+        "return super().forward(": "Runs grouped-query attention, with the sink and the gate around its kernel.",
+    },
+    ("extended.py", "Around.attend"): {
+        "output, weights = self.kernel(": ATTEND,
+        "output, weights = attend_with_sink(": "Computes attention with one more key per query head, whose score is "
+        "the head's learned sink logit and whose value is 0.",
+        "return Attended(": "Multiplies what each head read by its gate, if the layer has one.",
+    },
+    ("extended.py", "Around.__init__"): {
+        "gate = layer.gate_proj(": "Computes a gate between 0 and 1 from each token's vector.",
+        "self.gate = gate.unflatten(": "Splits the gates by head.",
+    },
+    ("extended.py", "attend_with_sink"): {
+        "logits = (sinks / scale)": "Divides each head's learned logit by the scale that its score will be multiplied "
+        "by.",
+        "q = torch.cat(": "Appends it to each query, as one more dimension.",
+        "k, v = F.pad(": "Appends a key of zeros, with a value of zeros, and a dimension of zeros to all keys.",
+        "k[..., -1, -1] = 1": "Sets the added dimension of the added key to 1: its score is then the sink logit.",
+        "mask = F.pad(": "Lets every query attend to the added key.",
+        "return kernel(": ATTEND,
+    },
+    ("extended.py", "CacheReadingAttention.forward"): {
+        "k, v = (t.expand(": "Takes the keys and values of the layer whose cache this one reads: it has no projections "
+        "of its own for them.",
+        "q = q_pre_rope = self.q_norm(": "Computes the queries of all heads, one row of heads per token.",
+        "q = rope(": "Rotates the queries by position. The keys were rotated before they were cached.",
+        "output, weights = around.attend(": ATTEND,
+        "return self.o_proj(": JOIN_HEADS,
+    },
+    ("indexed.py", "SparseAttention.forward"): {
+        "indexed = self.indexer(": "Computes index queries, their heads' weights and one index key per token.",
+        "return super().forward(": "Runs the attention with a mask of the keys that the indexer keeps.",
+    },
+    ("indexed.py", "SparseLatentAttention.forward"): {
+        "queries = x if": "Takes what index queries are projected from: the query latent, or x.",
+        "indexed = self.indexer(": "Computes index queries, their heads' weights and one index key per token.",
+        "return super().forward(": "Runs the attention with a mask of the keys that the indexer keeps.",
+    },
+    ("indexed.py", "Indexer.forward"): {
+        "q = self.q_proj(": "Computes a few small index queries for each token.",
+        "k = self.k_norm(": "Computes one index key for each token, which all index heads share, and normalises it.",
+        "q, k = rope(": "Rotates the first dimensions of index queries and keys by position.",
+        "weights = self.weights_proj(": "Computes how much each index head counts for this query.",
+        "return q, weights, k": "Returns what the index scores are computed from.",
+    },
+    ("indexed.py", "Selection.append"): {
+        "*cached, self.k = self.cache.append(": "Appends keys, values and the index key to the layer's cache.",
+    },
+    ("indexed.py", "Selection.attend"): {
+        "allowed = mask.any(": "Takes the mask over queries and keys.",
+        "self.scores = index_scores(": "Scores every key for every query by the index heads.",
+        "self.mask = top_k_mask(": "Keeps each query's best keys among those it may attend to.",
+        "self.mask = self.mask & mask": "Keeps each head's own mask, too.",
+        "return self.kernel(": ATTEND,
+    },
+    ("sparse.py", "index_scores"): {
+        "products = torch.einsum(": "Computes the dot product of each index query and index key; negative ones become "
+        "0.",
+        "return torch.einsum(": "Adds up the index heads' products, each times its weight.",
+    },
+    ("sparse.py", "top_k_mask"): {
+        "scores = scores.masked_fill(": "Takes masked keys out before the ranking: they would take places among the k.",
+        "best = scores.argsort(": "Ranks the keys of each query, and takes the first k.",
+        "kept = torch.zeros_like(": "Marks these keys.",
+        "return (kept if": "Takes out masked keys that were among them where fewer than k are allowed.",
+    },
     ("cache.py", "KVCache.append"): {
         "buffer.narrow(": "Writes the new tokens' entries behind the cached ones.",
         "return self.tensors": "Returns the entries of all tokens so far.",

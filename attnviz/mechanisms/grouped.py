@@ -193,6 +193,15 @@ class Grouped(Windowed):
         return "sum to 1 with the share of the head's learned sink" if self.sink_logits else super().summing
 
     @property
+    def shares_note(self) -> str:
+        if not self.sink_logits:
+            return ""
+        return (
+            "A weight is a share of all that the head gives, its learned sink's part included; entropy and distance "
+            "are those of the keys' weights over their sum."
+        )
+
+    @property
     def rollout_note(self) -> str:
         if not self.sink_logits:
             return ""

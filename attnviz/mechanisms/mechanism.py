@@ -114,7 +114,6 @@ class Mixer(Mechanism):
     shares_kv_heads: ClassVar[bool]  # several query heads can read one cached KV head
     attends: ClassVar[bool] = True  # by a softmax over keys: the weights of a query are positive and sum to at most 1
     maps: ClassVar[str] = "attention weights"  # what its maps show; "" where it has none
-    shares_note: ClassVar[str] = ""  # what roles and statistics of its heads are computed from, likewise
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
     own_fields: ClassVar[tuple[str, ...]] = ()  # of a ModelConfig, which belong to no other mixer
     rotated_tensor: ClassVar[int]  # which of its cached tensors RoPE has rotated
@@ -340,6 +339,11 @@ class Mixer(Mechanism):
     def map_equation(self, head: int) -> tuple[str, str, str] | None:
         """Return what a head's map is computed by, as LaTeX and as plain text, with the letters; None: a softmax."""
         return None
+
+    @property
+    def shares_note(self) -> str:
+        """Say what roles and statistics of its heads are computed from, where its weights do not sum to 1."""
+        return ""
 
     @property
     def summing(self) -> str:

@@ -13,7 +13,7 @@ import streamlit as st
 
 from attnviz.compute.beyond_training import TRAINED_ON
 from attnviz.compute.view import View, always
-from attnviz.config import divisors
+from attnviz.config import FAMILY, divisors
 from attnviz.figures.drawing import escaped
 from attnviz.mechanisms import OWN
 from attnviz.session.examples import EXAMPLES
@@ -154,10 +154,10 @@ def _mask(s: Settings) -> None:
         help="First tokens that stay visible outside the window (StreamingLLM, arXiv 2309.17453).",
     )  # fmt: skip
     _control(st.checkbox, "RoPE", "rope")
-    if s.opened:
-        st.caption("Window 0 and the default RoPE base mean the model’s own values.")
-    elif s.model != "own":
+    if s.model in FAMILY:
         st.caption("The checkpoints were trained with a causal mask and RoPE, without a window.")
+    elif s.model != "own":
+        st.caption("Window 0 and the default RoPE base mean the model’s own values.")
 
 
 def _steps(label: str, field: str, possible: Iterable[int]) -> None:
