@@ -16,7 +16,7 @@ from attnviz.mechanisms.layer import Layer, changed_fields, check_theta, layers_
 from attnviz.mechanisms.letters import LETTERS, letter
 from attnviz.mechanisms.lightning import Lightning
 from attnviz.mechanisms.mamba import Mamba, Mamba2
-from attnviz.mechanisms.mechanism import Mechanism, Mixer, State, Vectors, Windowed, combined
+from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Mixer, State, Vectors, Windowed, combined
 from attnviz.mechanisms.others import Again, Other, per_layer_embeddings
 from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
@@ -27,6 +27,7 @@ MIXERS: dict[str, type[Mixer]] = {"mha": Grouped, "gqa": Grouped, "mqa": Grouped
 OWN_FIELDS = tuple(dict.fromkeys(name for mixer in MIXERS.values() for name in mixer.own_fields))  # of a ModelConfig
 
 __all__ = [
+    "ABSORBED",
     "ACTIVATIONS",
     "GATED",
     "LETTERS",

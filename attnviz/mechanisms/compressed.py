@@ -37,7 +37,7 @@ class Compressed(Grouped):
         "AttnViz counts compressed attention and does not run it: an entry that a query attends to stands for several "
         "tokens."
     )
-    refusals: ClassVar[Mapping[str, str]] = {"run": ONLY_COSTS}
+    refusals: ClassVar[Mapping[str, str]] = {**Grouped.refusals, "run": ONLY_COSTS}
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from attnviz.checks import ConfigError
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Mechanism, Vectors, Windowed, largest_share
+from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Vectors, Windowed, largest_share
 from attnviz.phrases import count
 
 GATES = ("width", "head")  # of the output: one for each of its numbers, or one per head
@@ -85,6 +85,9 @@ class Grouped(Windowed):
 
     allowed: ClassVar[Mapping[str, tuple]] = {"qk_norm": QK_NORMS, "rotary_fraction": (0, 1), "gate": GATES}
     called: ClassVar[str] = "grouped-query attention"
+    refusals: ClassVar[Mapping[str, str]] = {
+        ABSORBED: "The keys and values themselves are cached: without a latent to expand there is no absorbed form.",
+    }
     shares_kv_heads: ClassVar[bool] = True
     absorbed: ClassVar[bool] = False
     rotated_tensor: ClassVar[int] = 0  # k, v

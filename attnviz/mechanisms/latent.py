@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from attnviz.checks import ConfigError
-from attnviz.equations import Expression
+from attnviz.equations import Expression, Value, function
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Mechanism, Vectors, Windowed, largest_share
+from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Vectors, Windowed, largest_share
 from attnviz.phrases import count, listed
 
 OWN_FIELDS = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
@@ -199,6 +199,39 @@ class Latent(Windowed):
         """Return the FLOPs of q·W_UK and of the weighted latents·W_UV of one token."""
         H, R = letter("H", self.n_heads), letter("R", self.kv_lora_rank)
         return 2 * H * R * (letter("N", self.qk_nope_head_dim) + letter("V", self.v_head_dim))
+
+    def cannot(self, what: str) -> str:
+        if what == ABSORBED and self.window is not None:
+            return "The two forms of MLA are compared over all earlier tokens, and this layer has a window."
+        return super().cannot(what)
+
+    def two_forms(self, S: Value, T: Value) -> dict[str, Expression]:
+        """Return the FLOPs of the scores, the weighted sums, and the products with W_UK and W_UV, in each form.
+
+        absorbed: W_UK and W_UV for each new token. expanded: for each of the S tokens, since latents are cached. kept:
+        for each new token, if the keys and values of the earlier ones had been cached expanded.
+        """
+        pairs = T * S - T * (T - 1) / 2
+        once = self.absorbed_products()
+        return {
+            "absorbed": pairs * self.flops_per_pair(absorbed=True) + T * once,
+            "expanded": pairs * self.flops_per_pair() + S * once,
+            "kept": pairs * self.flops_per_pair() + T * once,
+        }
+
+    def equal_at(self, S: Value) -> tuple[Expression, Expression] | None:
+        """Return the new tokens of S at which both forms take as many FLOPs: in a long context, and for these S tokens.
+
+        None if the absorbed form takes fewer for any number: its latent is at most as wide as a head's key and value.
+        """
+        R, N, V = (
+            letter("R", self.kv_lora_rank), letter("N", self.qk_nope_head_dim), letter("V", self.v_head_dim),
+        )  # fmt: skip
+        if 2 * R.number <= N.number + V.number:
+            return None
+        limit = R * (N + V) / (2 * R - N - V)
+        half = S + letter("Tₑ", limit.value) + Value(0.5, digits=1)
+        return limit, half - function("√", half**2 - 2 * letter("Tₑ", limit.value) * S)
 
     def flops_per_pair(self, absorbed: bool = False) -> Expression:
         H, P = letter("H", self.n_heads), letter("P", self.qk_rope_head_dim)

@@ -32,6 +32,7 @@ LETTERS = {  # symbol -> (meaning, TeX if it differs)
     "Fₛ": ("d_ff of the shared experts together", "F_s"),
     "U": ("vocab_size", ""),
     "Nₐ": ("accelerators", "N_a"),
+    "Tₑ": ("new tokens up to which the absorbed form takes fewer FLOPs in a long context", "T_e"),
     "Sₚ": ("tokens per page of the cache", "S_p"),
     "w": ("taps of the convolution", ""),
     "I": ("index heads", ""),

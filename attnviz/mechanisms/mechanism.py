@@ -18,6 +18,8 @@ from attnviz.equations import Expression, Value, function, total
 from attnviz.mechanisms.letters import letter
 from attnviz.phrases import in_a_row
 
+ABSORBED = "absorbed form"  # what a mixer is asked for: `cannot`
+
 
 def largest_share(whole: int, n: int) -> int:
     """Return the most that one of n accelerators holds of `whole` heads or rows, divided as evenly as possible."""
@@ -426,6 +428,14 @@ class Mixer(Mechanism):
     def without_cache(self, T: Value) -> tuple[tuple[Expression, Expression], ...]:
         """Return the same for T tokens computed at once, masked scores included."""
         return ((T * T, self.flops_per_pair()),)
+
+    def equal_at(self, S: Value) -> tuple[Expression, Expression] | None:
+        """Return the new tokens at which both take as many; None if the absorbed form takes fewer for any number."""
+        raise NotImplementedError
+
+    def two_forms(self, S: Value, T: Value) -> dict[str, Expression]:
+        """Return the FLOPs of mixing the last T of S tokens in each form of an absorbed mixer, by their names."""
+        raise NotImplementedError
 
     def expanded_numbers(self) -> Expression | None:
         """Return the numbers per token if what an absorbed form caches were expanded; None without such a form."""

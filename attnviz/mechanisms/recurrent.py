@@ -5,13 +5,14 @@ AttnViz counts what they cost; of those that it has no module of to run, `cannot
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Mechanism, Mixer, Vectors, largest_share
+from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Mixer, Vectors, largest_share
 from attnviz.phrases import count
 
 
@@ -52,8 +53,12 @@ class Recurrent(Mixer):
         """Return the FLOPs of updating and reading the state for one token, besides products with weights."""
         raise NotImplementedError
 
+    refusals: ClassVar[Mapping[str, str]] = {
+        ABSORBED: "A state is kept instead of a cache: without a latent to expand there is no absorbed form.",
+    }
+
     def cannot(self, what: str) -> str:
-        return self.only_costs
+        return self.refusals.get(what, self.only_costs)
 
     def maps_finding(self) -> str:
         return self.only_costs

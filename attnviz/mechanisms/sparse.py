@@ -13,7 +13,7 @@ from attnviz.equations import Expression, Value, function
 from attnviz.mechanisms.grouped import Grouped, GroupedShare
 from attnviz.mechanisms.latent import Latent
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import Mixer, Vectors, combined
+from attnviz.mechanisms.mechanism import ABSORBED, Mixer, Vectors, combined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +122,11 @@ class IndexedLatent(Indexed, Latent):
 
     called: ClassVar[str] = "latent attention with an indexer"
     source: ClassVar[str] = "indexed.py"
+
+    def cannot(self, what: str) -> str:
+        if what == ABSORBED:
+            return "The indexer chooses other keys for each query, so MLA's two forms are not compared for all of them."
+        return super().cannot(what)
 
     def _query_width(self, C: Expression) -> Expression:
         return C if self.q_lora_rank is None else letter("Q", self.q_lora_rank)

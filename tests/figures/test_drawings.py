@@ -37,6 +37,7 @@ SETTINGS = {  # that a drawing needs, by the path of its page, and its tab or ""
     ("cost", "published"): {"preset": "selected"},
     ("cost", "facts"): {"facts": '{"model_type": "qwen3_next"}'},
     ("cost", "holders"): {"n_machines": 16},
+    ("cost", "speed"): {"preset": "deepseek-v3"},
 }
 NOTHING_NEW = {  # tabs whose figures other tabs draw too, or that have none
     "heads": ("side", "family", "masks", "cross", "models"), "query_groups": ("equal",), "rope": ("without",),

@@ -31,6 +31,7 @@ ONLY_WITH = {
     "figure-mla-sum": {"model": "mla"},
     "figure-latent-scale": {"model": "mla"},
     "figure-model-pasted": {"facts": FACTS},
+    "figure-forms": {"preset": "deepseek-v3"},
     **dict.fromkeys(("figure-tensor", "figure-data"), {"n_machines": "16", "preset": "llama-3-70b"}),
     **dict.fromkeys(("figure-attention", "figure-model", "figure-cache", "figure-precisions"), {"preset": "selected"}),
 }

@@ -21,6 +21,7 @@ from attnviz.figures.cost.own import attention_parameters, cache, model_paramete
 from attnviz.figures.cost.placing import PARALLEL
 from attnviz.figures.cost.prompts import first_token
 from attnviz.figures.cost.published import alternatives, growth_text, totals
+from attnviz.figures.cost.two_forms import two_forms
 
 __all__ = [
     "PARALLEL",
@@ -57,4 +58,5 @@ __all__ = [
     "short_name",
     "speed",
     "totals",
+    "two_forms",
 ]

@@ -72,7 +72,7 @@ def holders(serving: Serving, n_sequences: int, parallel: str) -> Drawing:
         },
         formula=breaking_lines(equation),
         legend=meanings(equation),
-        below="Numbers: KV heads. Hatched: copies.",
+        below=_below(ranks),
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def held(serving: Serving, n_sequences: int) -> list[list[Piece]]:
             for (name, head), size in sizes.items()
             if n_here
         ]
-        ranks.append(sorted(pieces, key=lambda piece: (piece.head is None, piece.head or 0, piece.name)))
+        ranks.append(sorted(pieces, key=lambda piece: _order(piece.name, piece.head)))
         seen |= sizes.keys()
     return ranks
 
@@ -148,6 +148,19 @@ def _holds(rank: Sequence[Piece]) -> str:
     return listed([*named, *(piece.name for piece in rank if piece.head is None)] or ["no cache"])
 
 
+def _order(name: str, head: int | None) -> tuple:
+    """Return the key that sorts pieces from the bottom of a stack: KV heads, what all heads share, state."""
+    return head is None, head or 0, name == STATE, name
+
+
+def _below(ranks: Sequence[Sequence[Piece]]) -> str:
+    """Return the meaning of what is written and drawn in the pieces."""
+    pieces = [piece for rank in ranks for piece in rank]
+    said = ["Numbers: KV heads."] if any(piece.head is not None for piece in pieces) else []
+    said += ["Dark: state."] if any(piece.name == STATE for piece in pieces) else []
+    return " ".join([*said, "Hatched: copies."])
+
+
 def _chart(
     ranks: Sequence[Sequence[Piece]], weights: int, even: int, most_cached: Fraction, most_weights: int
 ) -> Chart:
@@ -155,7 +168,8 @@ def _chart(
     x = list(range(len(ranks)))
     figure = base_figure(430, barmode="stack", showlegend=False, uniformtext={"mode": "hide", "minsize": 9})
     unit, name = _unit(most_cached)
-    for key in dict.fromkeys((piece.name, piece.head) for rank in ranks for piece in rank):
+    keys = {(piece.name, piece.head) for rank in ranks for piece in rank}
+    for key in sorted(keys, key=lambda key: _order(*key)):
         here = [next((p for p in rank if (p.name, p.head) == key), None) for rank in ranks]
         figure.add_bar(
             x=x, y=[None if p is None else float(p.size / unit) for p in here], yaxis="y",
@@ -191,7 +205,9 @@ def _colour(name: str, head: int | None) -> str:
 
 
 def _label(name: str, head: int | None) -> str:
-    return name.partition(" ")[0] if head is None else str(head)
+    if head is None:
+        return "" if name == STATE else name.partition(" ")[0]
+    return str(head)
 
 
 def _hover(piece: Piece | None) -> str:

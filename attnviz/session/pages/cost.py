@@ -46,6 +46,7 @@ PAGE = Page(
                 "machines": "Accelerators",
             },
         }),
+        Element("figure-forms", "tabs", "MLA: absorbed or expanded", "speed", usual=False),
         Element("figure-tensor", "tabs", "Tensor parallelism", "holders", usual=False),
         Element("figure-data", "tabs", "Data-parallel attention", "holders", usual=False),
         Element("control-facts", "tabs", "The model's configuration", "facts", drawing=False),

@@ -12,6 +12,7 @@ from attnviz.compute.view import View, countable
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
     Answer,
+    Serving,
     attention_name,
     comparison,
     count_parameters,
@@ -22,6 +23,7 @@ from attnviz.cost import (
 from attnviz.cost.hf_config import KNOWN, Description
 from attnviz.cost.pairs import Pair, instructive_pairs
 from attnviz.cost.placed import windowed
+from attnviz.cost.two_forms import why_not_absorbed
 from attnviz.cost.units import count_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import facts_of, published_facts
@@ -280,11 +282,20 @@ def _divide() -> None:
 
 
 def speed(view: View, asked: Answer) -> None:
-    """Roofline bounds on decoding speed and on the time to the first token."""
+    """Roofline bounds on decoding speed and on the time to the first token; MLA's two forms."""
     serving, s = asked.serving, view.settings
     if s.machine == OWN_MEMORY:
         st.info("Peak arithmetic of a memory that is typed in is not known: choose an accelerator for these figures.")
-        return
+    else:
+        _bounds(serving, s)
+    if why_not := why_not_absorbed(serving.model):
+        st.info(f"Decoding in an absorbed form, as MLA does, is not drawn for this model. {why_not}")
+    else:
+        charts.show(figures.two_forms(serving), "forms")
+
+
+def _bounds(serving: Serving, s: Settings) -> None:
+    """Draw the bounds of an accelerator whose arithmetic is known."""
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.speed(serving), "speed")
