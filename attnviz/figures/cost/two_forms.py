@@ -101,8 +101,8 @@ def _chart(flops: dict[int, dict[str, int]], first: int | None) -> Chart:
         )  # fmt: skip
     if first is not None and first > 1:
         figure.add_scatter(
-            x=[first - 1], y=[flops[first - 1]["absorbed"]], mode="markers+text", text=[f"{first - 1:,}"], hoverinfo="skip",
-            textposition="bottom right", marker={"size": 11, "color": PETROL}, showlegend=False,
+            x=[first - 1], y=[flops[first - 1]["absorbed"]], mode="markers+text", text=[f"{first - 1:,}"],
+            textposition="bottom right", marker={"size": 11, "color": PETROL}, showlegend=False, hoverinfo="skip",
         )  # fmt: skip
     ticks = [n for n in flops if n.bit_count() == 1][::3]
     figure.update_xaxes(type="log", title="new tokens", tickvals=ticks, ticktext=list(map(tokens_text, ticks)))
