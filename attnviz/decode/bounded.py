@@ -41,8 +41,8 @@ class SlidingCache:
     keep their positions in the text.
     """
 
-    def __init__(self, limit: int, n_sinks: int = 0, rope: Rope | None = None, rotated: int = 0) -> None:
-        """rotated: the index of the rotated key among the cached tensors: 0 for GQA's k, 1 for MLA's."""
+    def __init__(self, limit: int, n_sinks: int = 0, rope: Rope | None = None, rotated: tuple[int, ...] = (0,)) -> None:
+        """rotated: the indices of the rotated keys among the cached tensors: 0 for GQA's k, 1 for MLA's."""
         self.limit, self.n_sinks, self.rope, self.rotated = limit, n_sinks, rope, rotated
         self.buffers: tuple[Tensor, ...] = ()  # (..., limit, width) each
         self.length = 0
@@ -64,7 +64,7 @@ class SlidingCache:
         for buffer, fresh in zip(self.buffers, new, strict=True):
             buffer[..., first : first + n_new, :] = fresh
         self.length += n_new
-        return tuple(self._with_shifted_sinks(t) if i == self.rotated else t for i, t in enumerate(self.tensors))
+        return tuple(self._with_shifted_sinks(t) if i in self.rotated else t for i, t in enumerate(self.tensors))
 
     def slot(self, position: int) -> int:
         """Return the slot of the token at this position in the text."""
@@ -136,6 +136,6 @@ def sliding_cache(
             raise ValueError(
                 "the model's RoPE frequencies depend on the length of the text: cached keys would be wrong"
             )
-        rotated = layer.mixer.rotated_tensor
+        rotated = layer.mixer.rotated_tensors
         caches.append(SlidingCache(limit, n_sinks, rope if positions_in_cache else None, rotated))
     return caches

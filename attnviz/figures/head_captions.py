@@ -214,7 +214,8 @@ def _map_note(mixer: Mixer, weights: np.ndarray, allowed: np.ndarray, scale: str
     sizes = np.abs(weights)
     largest = float(sizes[:, 1:].max(initial=0.0))
     parts = [
-        mixer.maps_note or f"Each row is a query, each column a key. {sums(weights, allowed)} Grey cells are masked."
+        mixer.maps_note
+        or f"Each row is a query, each column a key. {sums(weights, allowed)} {mixer.masked_note(weights.shape[-1])}"
     ]
     if scale == "root":
         parts.append("Colour is on a square-root scale.")

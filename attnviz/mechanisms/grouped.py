@@ -90,7 +90,7 @@ class Grouped(Windowed):
     }
     shares_kv_heads: ClassVar[bool] = True
     absorbed: ClassVar[bool] = False
-    rotated_tensor: ClassVar[int] = 0  # k, v
+    rotated_tensors: ClassVar[tuple[int, ...]] = (0,)  # k, v
     rotary_start: ClassVar[int] = 0
     family: ClassVar[str] = "MHA, GQA or MQA"
     chosen: ClassVar[tuple[str, ...]] = ("n_kv_heads", "qkv_bias")

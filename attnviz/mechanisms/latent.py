@@ -41,7 +41,7 @@ class Latent(Windowed):
     shares_kv_heads: ClassVar[bool] = False
     absorbed: ClassVar[bool] = True
     own_fields: ClassVar[tuple[str, ...]] = OWN_FIELDS
-    rotated_tensor: ClassVar[int] = 1  # latent, RoPE key
+    rotated_tensors: ClassVar[tuple[int, ...]] = (1,)  # latent, RoPE key
     refusals: ClassVar[Mapping[str, str]] = {
         "convert": "latent attention has no KV heads to group or to copy",
         "cross-attention": "Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA in the sidebar.",

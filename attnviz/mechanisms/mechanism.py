@@ -118,7 +118,7 @@ class Mixer(Mechanism):
     maps: ClassVar[str] = "attention weights"  # what its maps show; "" where it has none
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
     own_fields: ClassVar[tuple[str, ...]] = ()  # of a ModelConfig, which belong to no other mixer
-    rotated_tensor: ClassVar[int]  # which of its cached tensors RoPE has rotated
+    rotated_tensors: ClassVar[tuple[int, ...]]  # which of its cached tensors RoPE has rotated
     family: ClassVar[str]  # what a person chooses it by, for a model of their own
     chosen: ClassVar[tuple[str, ...]]  # the sizes that they choose then, besides head_dim
     refusals: ClassVar[Mapping[str, str]] = {}  # what cannot be done or shown with it, and why
@@ -341,6 +341,10 @@ class Mixer(Mechanism):
     def map_equation(self, head: int) -> tuple[str, str, str] | None:
         """Return what a head's map is computed by, as LaTeX and as plain text, with the letters; None: a softmax."""
         return None
+
+    def masked_note(self, n_keys: int) -> str:
+        """Say which cells of a map with this many keys are grey."""
+        return "Grey cells are masked."
 
     @property
     def shares_note(self) -> str:

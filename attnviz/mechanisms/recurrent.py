@@ -27,7 +27,7 @@ class Recurrent(Mixer):
     maps: ClassVar[str] = ""
     shares_kv_heads: ClassVar[bool] = False
     absorbed: ClassVar[bool] = False
-    rotated_tensor: ClassVar[int] = 0
+    rotated_tensors: ClassVar[tuple[int, ...]] = ()
     rotary_start: ClassVar[int] = 0
     by_channel: ClassVar[bool] = False  # each channel has a state of its own
     only_costs: ClassVar[str]  # what cannot be shown of it, as a sentence

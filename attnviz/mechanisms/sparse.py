@@ -32,6 +32,8 @@ class Indexed(Mixer):
         "convert": "the indexer of sparse attention was trained with these KV heads",
         "kernel": "An indexer chooses the keys of this layer by the text; the equal forms are those of dense "
         "attention, so the numerical checks are skipped.",
+        "work": "The formulas count the keys that the indexer keeps, and the module here scores all keys and masks the "
+        "others, so the two are not compared.",
         "cross-attention": "The indexer ranks the tokens of one text; it has not learnt to rank those of another.",
     }
 
@@ -60,6 +62,11 @@ class Indexed(Mixer):
 
     def seen(self) -> str:
         return f"top {self.top_k:,} keys"
+
+    def masked_note(self, n_keys: int) -> str:
+        if n_keys <= self.top_k:
+            return f"Grey cells are masked. The indexer keeps {self.top_k} keys per query, all that there are here."
+        return f"Grey cells are masked, or not among the {self.top_k} keys that the indexer keeps for the query."
 
     def keys(self, S: Value) -> Expression:
         return function("min", S, letter("Sₖ", self.top_k))
@@ -97,6 +104,7 @@ class Indexed(Mixer):
 class IndexedGrouped(Indexed, Grouped):
     """Grouped-query attention over the top-k keys of an indexer."""
 
+    rotated_tensors: ClassVar[tuple[int, ...]] = (0, 2)  # k, and the index key
     called: ClassVar[str] = "grouped-query attention with an indexer"
     source: ClassVar[str] = "indexed.py"
 

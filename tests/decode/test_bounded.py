@@ -65,11 +65,11 @@ def test_latent_attention_moves_its_rotated_key_alone():
     layer = MultiHeadLatentAttention(
         13, 3, kv_lora_rank=7, qk_nope_head_dim=5, qk_rope_head_dim=4, v_head_dim=3
     )  # fmt: skip
-    x, cache = torch.randn(1, 11, 13), SlidingCache(5, 2, rope, rotated=1)
+    x, cache = torch.randn(1, 11, 13), SlidingCache(5, 2, rope, rotated=(1,))
     for t in range(11):
         last = layer(x[:, t : t + 1], rope=rope, cache=cache)
     cached = [0, 1, 8, 9, 10]
-    alone = SlidingCache(limit, n_sinks, rope, rotated=1)  # the five tokens as a separate text
+    alone = SlidingCache(limit, n_sinks, rope, rotated=(1,))  # the five tokens as a separate text
     expected = layer(x[:, cached], rope=rope, cache=alone, causal=True)[:, -1:]
     assert agree(last, expected)
 

@@ -258,9 +258,27 @@ def _is_stale(view: View) -> bool:
     return st.session_state.get(OPEN_TAB) not in (None, _drawn_for(view))
 
 
+def _with_window(view: View, why: str) -> str:
+    """Say why a tab is not drawn with a sliding window, and whose window it is; "" without one."""
+    windows = view.config.windows
+    if not windows:
+        return ""
+    if view.settings.window:
+        return f"{why} Set the window to 0."
+    return f"{why} That of {windows[0]} tokens is this model's own; choose another model."
+
+
+def _refused(view: View, with_window: str) -> bool:
+    """Say why the work of a step is not counted; False where it is."""
+    layers = (layer.mixer.cannot("work") for _, layer in view.config.layer_counts)
+    why = _with_window(view, with_window) or next(filter(None, layers), "")
+    if why:
+        st.info(why)
+    return bool(why)
+
+
 def _with(view: View) -> None:
-    if view.config.windows:
-        st.info("With a sliding window the cache does not need all tokens. Set the window to 0 to compare the two.")
+    if _refused(view, "With a sliding window the cache does not need all tokens."):
         return
     _one_token(view)
     compared = compute.compared(view)
@@ -299,8 +317,8 @@ def _bounded(view: View) -> None:
         state.control(
             st.slider, "Attention-sink tokens", "kept_first", width=220,
         )  # fmt: skip
-    if view.config.windows:
-        st.info("This model runs with a sliding window. Set the window to 0 to see the effect of a bounded cache.")
+    if why := _with_window(view, "A bounded cache is shown for models without a sliding window."):
+        st.info(why)
         return
     with progress("Reading the text with four caches, token by token"):
         caches = compute.bounded(view)
@@ -361,8 +379,7 @@ def _speculate(view: View) -> None:
 
 
 def _roofline(view: View) -> None:
-    if view.config.windows:
-        st.info("This formula does not count the bytes read with a sliding window. Set the window to 0.")
+    if _refused(view, "This formula does not count the bytes read with a sliding window."):
         return
     _one_token(view)
     charts.show(decode_roofline.roofline(compute.roofline(view)), "roofline")
