@@ -18,6 +18,7 @@ from torch import Tensor
 from attnviz.config import ModelConfig
 from attnviz.mechanisms import Mixer
 from attnviz.modules import AttentionRecord, Recording, Transformer
+from attnviz.modules.recording import shares_of
 from attnviz.modules.transformer import layer_input
 
 RECORDED = frozenset(AttentionRecord._fields)  # by every mechanism
@@ -84,14 +85,6 @@ class LayerTrace:
         """Size of all arrays in bytes; a mask that layers share is counted for each."""
         own = self.own.values()
         return sum(a.nbytes for a in (*vars(self).values(), *own) if isinstance(a, np.ndarray))
-
-
-def shares_of(weights: np.ndarray, mixer: Mixer) -> np.ndarray:
-    """Return what statistics of maps (…, T, S) are computed from: positive, and each row sums to at most 1."""
-    if mixer.attends:
-        return weights
-    sizes = np.abs(weights)
-    return sizes / np.maximum(sizes.sum(-1, keepdims=True), np.finfo(sizes.dtype).tiny)
 
 
 def _stacked(name: str) -> Any:

@@ -31,9 +31,10 @@ from attnviz.figures.numbers import rounded
 from attnviz.figures.role_captions import Probes
 from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
+from attnviz.modules.recording import shares_of
 from attnviz.phrases import count
 from attnviz.session.settings import Settings
-from attnviz.trace import LayerTrace, allowed_of, cross_weights, final_stream, likeliest, shares_of, weights_of
+from attnviz.trace import LayerTrace, allowed_of, cross_weights, final_stream, likeliest, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, for runs shown side by side

@@ -17,7 +17,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost.precisions import SCALE_BITS
 from attnviz.cost.sums import caching, over_layers, product, with_factor
 from attnviz.equations import Expression, Value, function, total
-from attnviz.mechanisms import Mixer, State, Vectors, letter
+from attnviz.mechanisms import Mixer, Vectors, letter
 
 LARGEST_CONTEXT, LARGEST_BATCH = 10**9, 10**6
 
@@ -30,13 +30,15 @@ def cache(
     *,
     block_size: int | None = None,
     page: int = 1,
+    state_bits: int = 16,
 ) -> Expression:
     """Return what sequences of `n_tokens` tokens cache, as an expression: numbers, or bytes with `bits` per number.
 
-    The other arguments are those of `kv_cache_bytes`, whose value this is before it is rounded up.
+    The other arguments are those of `kv_cache_bytes`, whose value this is before it is rounded up. state_bits: at least
+    as many per number of a state or a convolution, for a model that runs in this precision.
     """
     _check(n_tokens, batch_size, bits or 16, block_size)
-    S, states = letter("S", n_tokens), _states(model, bits)
+    S, states = letter("S", n_tokens), _states(model, bits, state_bits)
     growing = [
         (n, kept, _entry(vectors, bits, block_size))
         for n, mixer in caching(model)
@@ -49,19 +51,22 @@ def cache(
     return letter("B", batch_size) * cached if batch_size > 1 else cached
 
 
-def _states(model: ModelConfig, bits: float | None) -> list[tuple[int, Expression]]:
+def _states(model: ModelConfig, bits: float | None, least: int) -> list[tuple[int, Expression]]:
     """Return the numbers or bytes of each mixer's state and convolution, with the number of layers."""
     states = []
     for n, mixer in caching(model):
-        sizes = [each.numbers if bits is None else each.numbers * _state_bytes(each) for each in mixer.state()]
+        sizes = [
+            each.numbers if bits is None else each.numbers * _state_bytes(max(each.bits, least))
+            for each in mixer.state()
+        ]
         if sizes:
             states.append((n, total(sizes)))
     return states
 
 
-def _state_bytes(state: State) -> Value:
+def _state_bytes(bits: int) -> Value:
     """Return the bytes per number, with the letter of a state's own precision."""
-    return letter("bₛ" if state.bits == 32 else "bₜ", state.bits // 8)
+    return letter("bₛ" if bits == 32 else "bₜ", bits // 8)
 
 
 @dataclass(frozen=True)

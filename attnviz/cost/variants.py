@@ -33,7 +33,8 @@ def summary(model: ModelConfig) -> str:
     if not model.mixed_layers:
         return model.mixer.summary()
     names = Counter(mixer.name for layer in model.layers for mixer in layer.mixers)
-    return listed(f"{name} in {count(n, 'layer')}" for name, n in names.items())
+    text = listed(f"{name} in {count(n, 'layer')}" for name, n in names.items())
+    return text[0].upper() + text[1:]
 
 
 def with_heads(model: ModelConfig, n_kv_heads: int) -> ModelConfig:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnviz.checks import whole
-from attnviz.modules import KVCache, Rope, Transformer, apply_rope
+from attnviz.modules import KVCache, Rope, StateCache, Transformer, apply_rope
 
 
 class CacheFull(Exception):
@@ -111,16 +111,14 @@ class SlidingCache:
         return sum(t.numel() * t.element_size() for t in self.tensors)
 
 
-def limited_cache(model: Transformer, limit: int) -> list[LimitedCache]:
-    """Create a cache per layer that is full after `limit` tokens."""
+def limited_cache(model: Transformer, limit: int) -> list:
+    """Create a cache per layer that is full after `limit` tokens; a state never is."""
     whole("limit", limit)
-    return [LimitedCache(limit) for _ in model.blocks]
+    return [StateCache() if layer.mixer.state() else LimitedCache(limit) for layer in model.config.layers]
 
 
-def sliding_cache(
-    model: Transformer, limit: int, n_sinks: int = 0, positions_in_cache: bool = True
-) -> list[SlidingCache]:
-    """Create a sliding cache per layer that preserves the first `n_sinks` tokens as attention sinks.
+def sliding_cache(model: Transformer, limit: int, n_sinks: int = 0, positions_in_cache: bool = True) -> list:
+    """Create a sliding cache per layer that preserves the first `n_sinks` tokens as sinks; a state is what it is.
 
     positions_in_cache: as in StreamingLLM; otherwise sinks keep their positions in the text. ValueError for a model
     with a sliding window, or whose RoPE frequencies depend on the length of the text.
@@ -129,8 +127,11 @@ def sliding_cache(
     whole("n_sinks", n_sinks, low=0, high=limit - 1)
     if windows := model.config.windows:
         raise ValueError(f"the model already has a sliding window of {windows[0]} tokens")
-    caches = []
+    caches: list = []
     for i, layer in enumerate(model.config.layers):
+        if layer.mixer.state():
+            caches.append(StateCache())
+            continue
         rope, longer = model.rope(i, 1), model.rope(i, 10**6)
         if rope is not None and longer is not None and not torch.equal(rope.frequencies, longer.frequencies):
             raise ValueError(

@@ -21,7 +21,7 @@ from attnviz.decode.quantised import quantised_cache
 from attnviz.decode.sampling import Sampling
 from attnviz.decode.speculation import Drafter, Round, speculate
 from attnviz.decode.work import Work, step_with_cache, step_without_cache, weight_dtype
-from attnviz.modules import Transformer
+from attnviz.modules import StateCache, Transformer
 
 STEADY = 1.5  # the third quartile of a measurement by its first, up to which it counts as steady
 
@@ -109,10 +109,11 @@ def _two_ways(model: Transformer, ids: Sequence[int]) -> tuple[Callable[[], Tens
 def _cached_step(model: Transformer, ids: Sequence[int]) -> Callable[[], Tensor]:
     cache = model.new_cache()
     read(model, ids[:-1], cache)
+    marks = [layer.mark() for layer in cache]
 
     def step() -> Tensor:
-        for layer in cache:
-            layer.cut(len(ids) - 1)
+        for layer, mark in zip(cache, marks, strict=True):
+            layer.back_to(mark)
         return read(model, ids[-1:], cache)[-1]
 
     step()  # the first append allocates
@@ -210,7 +211,7 @@ def _read_with(
     name: str, model: Transformer, ids: Sequence[int], cache: list, on_read: Callable[[], object]
 ) -> Bounded:
     found = losses(model, ids, cache, on_read)
-    layer = cache[0]
+    layer = next((each for each in cache if not isinstance(each, StateCache)), cache[0])
     held = layer.positions if isinstance(layer, SlidingCache) else range(len(layer))
     return Bounded(name, tuple(found), tuple(sorted(held)), sum(each.nbytes for each in cache))
 

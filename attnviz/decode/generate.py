@@ -80,7 +80,7 @@ def read(model: Transformer, ids: Sequence[int], cache: list, record: Callable[.
     Runs all tokens in one pass, but one at a time once a `SlidingCache` overwrites. MLA processes a single token in its
     absorbed form, unless its keys and values are recorded.
     """
-    at_once = cache[0].room if isinstance(cache[0], SlidingCache) else len(ids)
+    at_once = min((layer.room for layer in cache if isinstance(layer, SlidingCache)), default=len(ids))
     pieces = [ids[:at_once], *([i] for i in ids[at_once:])] if at_once else [[i] for i in ids]
     absorbed = record is None
     logits = [

@@ -8,11 +8,13 @@ here they are gathered in each step, which gives the same numbers. Sequences hav
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
 from attnviz.checks import whole
-from attnviz.modules import Transformer
+from attnviz.modules import StateCache, Transformer
 
 
 class OutOfBlocks(Exception):
@@ -22,12 +24,14 @@ class OutOfBlocks(Exception):
 class BlockPool:
     """The blocks that all sequences share. A block has the same number in each layer."""
 
-    def __init__(self, n_layers: int, n_blocks: int, block_size: int) -> None:
+    def __init__(self, n_layers: int, n_blocks: int, block_size: int, states: Collection[int] = ()) -> None:
+        """states: the layers that have a state instead of blocks."""
         whole("n_blocks", n_blocks)
         whole("block_size", block_size)
         self.n_blocks, self.block_size = n_blocks, block_size
         self.users = [0] * n_blocks  # sequences whose table names the block
         self.copied: dict[int, int] = {}  # block in use that is a copy -> the block it was copied from
+        self.states = frozenset(states)
         self.layers: list[tuple[Tensor, ...]] = [()] * n_layers  # per layer tensors (n_blocks, ..., block_size, width)
 
     def take(self) -> int:
@@ -61,23 +65,29 @@ class BlockPool:
 
 
 class PagedSequence:
-    """A sequence: its block table, and a cache per layer to pass to the model."""
+    """A sequence: its block table, and a cache per layer to pass to the model: blocks, or a state of its own."""
 
     def __init__(self, pool: BlockPool, table: list[int] | None = None, length: int = 0) -> None:
         self.pool, self.table = pool, table or []
-        self.cache = [PagedLayer(self, layer, length) for layer in range(len(pool.layers))]
+        self.cache: list = [
+            StateCache() if layer in pool.states else PagedLayer(self, layer, length)
+            for layer in range(len(pool.layers))
+        ]
 
     def fork(self) -> PagedSequence:
         """Create another sequence with the same tokens, without copying blocks."""
         for block in self.table:
             self.pool.users[block] += 1
-        return PagedSequence(self.pool, list(self.table), len(self))
+        other = PagedSequence(self.pool, list(self.table), len(self))
+        for layer in self.pool.states:
+            other.cache[layer] = self.cache[layer].copied(len(self))
+        return other
 
     def free(self) -> None:
         """Release the blocks; those that no other sequence uses become free."""
         for block in self.table:
             self.pool.users[block] -= 1
-        self.table, self.cache = [], [PagedLayer(self, layer, 0) for layer in range(len(self.cache))]
+        self.table, self.cache = [], PagedSequence(self.pool).cache
 
     def prepare(self, start: int, stop: int) -> None:
         """Allocate or copy the blocks of tokens start to stop - 1, so that they can be written. Raises OutOfBlocks."""
@@ -131,7 +141,8 @@ class PagedLayer:
 
 def paged_pool(model: Transformer, n_blocks: int, block_size: int = 16) -> BlockPool:
     """Create an empty pool for this model; pass `PagedSequence(pool).cache` to the model."""
-    return BlockPool(len(model.blocks), n_blocks, block_size)
+    states = [i for i, layer in enumerate(model.config.layers) if layer.mixer.state()]
+    return BlockPool(len(model.blocks), n_blocks, block_size, states)
 
 
 def unused_slots(sequences: list[PagedSequence]) -> int:

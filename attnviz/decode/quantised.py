@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnviz.checks import one_of
-from attnviz.modules import KVCache, Transformer
+from attnviz.modules import KVCache, StateCache, Transformer
 
 LARGEST = {8: 127, 4: 7}  # bits -> m
 
@@ -71,6 +71,6 @@ class QuantisedCache:
         return self.stored.nbytes
 
 
-def quantised_cache(model: Transformer, bits: int) -> list[QuantisedCache]:
-    """Create a cache per layer that is quantised to 8 or 4 bits."""
-    return [QuantisedCache(bits) for _ in model.blocks]
+def quantised_cache(model: Transformer, bits: int) -> list:
+    """Create a cache per layer that is quantised to 8 or 4 bits; a state stays in full precision."""
+    return [StateCache() if layer.mixer.state() else QuantisedCache(bits) for layer in model.config.layers]

@@ -16,7 +16,7 @@ from torch import Tensor
 from attnviz.checks import whole
 from attnviz.decode.generate import checked_ids, read
 from attnviz.decode.sampling import Sampling, distribution, draw, uniform
-from attnviz.modules import Transformer
+from attnviz.modules import StateCache, Transformer
 
 
 class Proposal(NamedTuple):
@@ -129,14 +129,27 @@ def _rounds(
     while len(ids) < stop:
         proposals = drafter.propose(ids, min(k, stop - len(ids) - 1), sampling)
         proposed = [proposal.id for proposal in proposals]
+        marks = [layer.mark() for layer in cache]
         logits = read(model, (ids + proposed)[len(cache[0]) :], cache)  # one pass
         logits = logits[len(logits) - len(proposed) - 1 :]  # (proposed + 1, V), the first row after the last of ids
         checked, own = check(proposals, logits, ids, sampling)
         n_accepted = sum(each.accepted for each in checked)
         ids = ids + proposed[:n_accepted] + [own]
-        for layer in cache:
-            layer.cut(len(ids) - 1)  # forget the rejected tokens; the model's own is read in the next pass
+        _forget_rejected(cache, marks, len(ids) - 1)  # the model's own token is read in the next pass
         yield Round(proposed, n_accepted, [*proposed[:n_accepted], own], tuple(checked))
+
+
+def _forget_rejected(cache: list, marks: list, length: int) -> None:
+    """Keep the first `length` tokens, or, if a state has read more than these, those before the pass: it cannot be cut.
+
+    The next pass then reads the accepted tokens once more.
+    """
+    if len(cache[0]) != length and any(isinstance(layer, StateCache) for layer in cache):
+        for layer, mark in zip(cache, marks, strict=True):
+            layer.back_to(mark)
+    else:
+        for layer in cache:
+            layer.cut(length)
 
 
 def check(proposals: list[Proposal], logits: Tensor, ids: list[int], sampling: Sampling) -> tuple[list[Checked], int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from attnviz.checks import ConfigError, whole
-from attnviz.cost import decode_cost, kv_cache_bytes, uncached_cost
+from attnviz.cost import cache, decode_cost, uncached_cost
 from attnviz.modules import Transformer
 
 
@@ -31,7 +31,8 @@ class Work(NamedTuple):
 def step_with_cache(model: Transformer, n_tokens: int) -> Work:
     """Count one decode step: it processes the last of n_tokens tokens and reads the cache of all of them."""
     _check(model, n_tokens)
-    cached = kv_cache_bytes(model.config, n_tokens, bits=8 * cached_bytes(model))
+    bits = 8 * cached_bytes(model)
+    cached = int(cache(model.config, n_tokens, bits=bits, state_bits=bits).value)
     return Work(int(decode_cost(model.config, n_tokens).value) // 2, weight_bytes(model, 1), cached)
 
 

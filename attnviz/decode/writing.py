@@ -9,11 +9,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from attnviz.decode.generate import read
 from attnviz.decode.sampling import Sampling, Stage, draw, stages, uniform
-from attnviz.modules import KVCache, Transformer
+from attnviz.modules import Transformer
+from attnviz.modules.recording import shares_of
 
 CANDIDATES = 8
 ROWS_BEFORE = 24  # rows of the maps before the first generated token
@@ -38,7 +40,7 @@ class Written:
 
     rows: Tensor  # (H, up to ROWS_BEFORE, T): of the prompt's last tokens, except the very last
     steps: tuple[WrittenStep, ...]
-    cache: tuple[KVCache, ...]  # one per layer, of all tokens but the last; copied before the text is continued
+    cache: tuple[Any, ...]  # one per layer, of all tokens but the last; copied before the text is continued
     ended: bool = False  # whether the last token ends the text, so that no more are sampled
 
     @property
@@ -82,9 +84,10 @@ def write(
     if before and (len(reused) == n or _ended(reused, len(fixed), ends)):
         return Written(before.rows, reused, before.cache, _ended(reused, len(fixed), ends))
     first = len(prompt) + len(reused)  # number of tokens before the first new one
-    cache = _copied(before.cache, first - 1) if before else tuple(model.new_cache())
+    cache = (before and _copied(before.cache, first - 1)) or tuple(model.new_cache())
     ids, rows = [*prompt, *(s.id for s in reused), *fixed[len(reused) : n]], _Rows(layer, len(model.blocks))
     steps, read_before, known = [*reused], len(cache[0]), len(ids)
+    attends, no_row = model.config.layers[layer].mixer.attends, torch.empty(0)
     logits = read(model, ids[read_before:], list(cache), rows)
     for end in range(first, len(prompt) + n):  # number of tokens before the new one
         if end > known:
@@ -94,11 +97,15 @@ def write(
         drawn = draw(passed[-1].probabilities, uniform(sampling.seed, end))
         if end >= known:
             ids.append(drawn)
-        row = rows.weights[-1][:, last, :end].clone()  # a copy: a view would keep all rows of the pass in memory
+        row = rows.weights[-1][:, last, :end].clone() if attends else no_row  # a view would keep all rows of the pass
         steps.append(_step(ids[end], drawn, passed, _bytes(cache, end), row))
         if _ended(steps, len(fixed), ends):
             break
     ended = _ended(steps, len(fixed), ends)
+    if not attends:
+        rows.weights = [_shares(model, [*prompt, *(s.id for s in steps[:-1])], layer)]
+        at = enumerate(steps, len(prompt))
+        steps = [step._replace(rows=rows.weights[0][:, end - 1, :end].clone()) for end, step in at]
     if before:
         return Written(before.rows, tuple(steps), cache, ended)
     last = len(prompt) - 1
@@ -130,17 +137,23 @@ def _reusable(before: Written, fixed: Sequence[int], n: int) -> tuple[WrittenSte
     return before.steps[:n]
 
 
-def _copied(cache: Sequence[KVCache], n_tokens: int) -> tuple[KVCache, ...]:
-    """Copy the first n_tokens of each layer's cache."""
-    copies = tuple(type(layer)() for layer in cache)
-    for copy, layer in zip(copies, cache, strict=True):
-        copy.append(*(t.narrow(-2, 0, n_tokens) for t in layer.tensors))
-    return copies
+@torch.no_grad()
+def _shares(model: Transformer, ids: Sequence[int], layer: int) -> Tensor:
+    """Return the shares (H, T, T) of a layer with a state, which remembers no token to compute them from afterwards."""
+    rows = _Rows(layer, len(model.blocks))
+    model(torch.tensor([ids]), record=rows)
+    return shares_of(rows.weights[0], model.config.layers[layer].mixer)
 
 
-def _bytes(cache: Sequence[KVCache], n_tokens: int) -> tuple[int, ...]:
-    """Count the bytes of the first n_tokens in each layer's cached tensors."""
-    return tuple(sum(t.narrow(-2, 0, n_tokens).nbytes for t in layer.tensors) for layer in cache)
+def _copied(cache: Sequence[Any], n_tokens: int) -> tuple[Any, ...] | None:
+    """Copy the first n_tokens of each layer's cache; None if a layer has a state and more tokens are in it."""
+    copies = tuple(layer.copied(n_tokens) for layer in cache)
+    return None if any(copy is None for copy in copies) else copies
+
+
+def _bytes(cache: Sequence[Any], n_tokens: int) -> tuple[int, ...]:
+    """Count the bytes of the first n_tokens in each layer's cache, and of a state."""
+    return tuple(layer.nbytes_of(n_tokens) for layer in cache)
 
 
 def _step(chosen: int, drawn: int, passed: Sequence[Stage], layer_bytes: tuple[int, ...], row: Tensor) -> WrittenStep:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from attnviz.config import RUN_FIELDS, ModelConfig
-from attnviz.modules import KVCache, Transformer
+from attnviz.modules import KVCache, StateCache, Transformer
 from attnviz.modules.transformer import build_attention, check_runnable
 
 WARM_UP, REPEATS = 2, 9  # untimed and timed steps
@@ -142,30 +142,34 @@ def timings(configs: Sequence[ModelConfig], contexts: Sequence[int], seed: int =
             yield Timing(model.config, n_tokens, tuple(times), sum(layer.nbytes for layer in cache))
 
 
-def _filled(model: Transformer, n_tokens: int, seed: int) -> list[KVCache] | None:
+def _filled(model: Transformer, n_tokens: int, seed: int) -> list[Any] | None:
     """Return a cache of n_tokens random keys and values with the model's own shapes; None if it is too large."""
     cache = model.new_cache()
     decode(model, torch.zeros(1, 1, dtype=torch.int64), cache)
-    if n_tokens * sum(layer.nbytes for layer in cache) > LARGEST_CACHE:
+    if n_tokens * sum(layer.nbytes for layer in cache if isinstance(layer, KVCache)) > LARGEST_CACHE:
         return None
     generator = torch.Generator().manual_seed(seed)
     filled = model.new_cache()
     for one, layer in zip(cache, filled, strict=True):
+        if isinstance(layer, StateCache):
+            layer.update(one.state, one.inputs, n_tokens)
+            continue
         layer.append(*(torch.randn(*t.shape[:-2], n_tokens, t.shape[-1], generator=generator) for t in one.tensors))
     return filled
 
 
-def _one_step(model: Transformer, cache: list[KVCache]) -> float:
-    """Return the seconds for one new token; the cache is cut back to its length before."""
+def _one_step(model: Transformer, cache: list[Any]) -> float:
+    """Return the seconds for one new token; the cache is brought back to what it was before."""
+    marks = [layer.mark() for layer in cache]
     start = perf_counter()
     decode(model, torch.zeros(1, 1, dtype=torch.int64), cache)
     elapsed = perf_counter() - start
-    for layer in cache:
-        layer.cut(len(layer) - 1)
+    for layer, mark in zip(cache, marks, strict=True):
+        layer.back_to(mark)
     return elapsed
 
 
 @torch.inference_mode()
-def decode(model: Transformer, ids: Tensor, cache: list[KVCache]) -> Tensor:
+def decode(model: Transformer, ids: Tensor, cache: list[Any]) -> Tensor:
     """Run ids (B, T) after the cached tokens -> logits (B, T, vocab_size). MLA in its absorbed form."""
     return model(ids, cache=cache, absorbed=True)

@@ -29,7 +29,7 @@ DASHES = dict(zip(FAMILY, ("solid", "solid", "dash", "solid", "dot"), strict=Tru
 
 def cache_equation(config: ModelConfig, n_tokens: int) -> Equation:
     """Return the equation of the cache bytes of all layers, in float32."""
-    return Equation(cache(config, n_tokens, bits=8 * FLOAT32), unit="B")
+    return Equation(cache(config, n_tokens, bits=8 * FLOAT32, state_bits=8 * FLOAT32), unit="B")
 
 
 def cache_text(config: ModelConfig, n_tokens: int, counted: int) -> str:
@@ -54,9 +54,36 @@ def cache_parts(mixer: Mixer) -> list[list]:
     ]
 
 
-def prefill_sentence(step: WrittenStep, n_tokens: int) -> str:
+def state_parts(config: ModelConfig, layer_bytes: Sequence[int]) -> list[list | None]:
+    """Return for each layer with a state its numbers, and a text with these and its bytes; None for others."""
+    return [
+        _state_part(layer.mixer, n_bytes) if layer.mixer.state() else None
+        for layer, n_bytes in zip(config.layers, layer_bytes, strict=True)
+    ]
+
+
+def _state_part(mixer: Mixer, n_bytes: int) -> list:
+    sizes = {state.part: int(state.numbers.value) for state in mixer.state()}
+    numbers = sum(sizes.values())
+    parts = " + ".join(f"{name} {n:,}" for name, n in sizes.items())
+    return [numbers, f"{parts} = {count(numbers, 'number')}, {n_bytes:,} B"]
+
+
+def prefill_sentence(step: WrittenStep, n_tokens: int, config: ModelConfig) -> str:
     """State what prefill caches of the text, and what each step reads after it."""
-    held = sum(step.layer_bytes)
+    states = [layer.mixer.state() != () for layer in config.layers]
+    held = sum(n for n, has_state in zip(step.layer_bytes, states, strict=True) if not has_state)
+    if n_states := sum(states):
+        kept = sum(step.layer_bytes) - held
+        others = (
+            f" The other {'layer caches' if len(states) - n_states == 1 else 'layers cache'} {held:,} B, "
+            f"{held // n_tokens:,} B per token."
+        )
+        return (
+            f"Prefill reads the prompt's {count(n_tokens, 'token')} in one pass. "
+            f"{count(n_states, 'layer')} then keep a state of {kept:,} B together, however long the text is."
+            f"{others if held else ''}"
+        )
     return (
         f"Prefill reads the prompt's {count(n_tokens, 'token')} in one pass and caches {held:,} B, "
         f"{held // n_tokens:,} B per token. Each step then reads one token and the cache."

@@ -134,6 +134,9 @@ class Latent(Windowed):
             f"{count(self.kv_lora_rank, 'number')} per token; all heads share one RoPE key of {self.qk_rope_head_dim}"
         )
 
+    def read_in_short(self, kv_head: int) -> str:
+        return "keys and values of its own, expanded from the latent, and the shared RoPE key"
+
     def keys_read(self, kv_head: int) -> str:
         return f"keys of head {kv_head}"
 

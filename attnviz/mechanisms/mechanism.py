@@ -307,6 +307,10 @@ class Mixer(Mechanism):
         """Name the keys that a query head reads: "KV head 2", or "keys of head 2" if each head has its own."""
         raise NotImplementedError
 
+    def read_in_short(self, kv_head: int) -> str:
+        """Name what a query head reads, below its map in a grid: "KV 2"."""
+        return f"KV {kv_head}"
+
     def read_by(self, head: int) -> str:
         """Name the keys that a query head reads, and the heads that read them too: "KV head 2, as head 4 does"."""
         kv_head = self.kv_head_of[head]

@@ -87,6 +87,9 @@ class Recurrent(Mixer):
             return replace(self, n_heads=1, head_dim=largest_share(self.channels, n))
         return replace(self, n_heads=largest_share(self.n_heads, n))
 
+    def read_in_short(self, kv_head: int) -> str:
+        return self.keys_read(kv_head)
+
     def keys_read(self, kv_head: int) -> str:
         return f"state of head {kv_head}"
 

@@ -7,6 +7,8 @@ This file needs only torch.
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 
@@ -42,6 +44,24 @@ class KVCache:
         if not 0 <= length <= self.length:
             raise ValueError(f"length must be from 0 to {self.length}, the tokens cached, not {length}")
         self.length = length
+
+    def copied(self, length: int) -> KVCache | None:
+        """Return a cache with copies of the first `length` tokens."""
+        copy = type(self)()
+        copy.append(*(t.narrow(-2, 0, length) for t in self.tensors))
+        return copy
+
+    def mark(self) -> Any:
+        """Return what `back_to` needs to return to the tokens cached now."""
+        return self.length
+
+    def back_to(self, mark: Any) -> None:
+        """Forget all tokens since `mark`."""
+        self.cut(mark)
+
+    def nbytes_of(self, length: int) -> int:
+        """Return the bytes of the first `length` tokens."""
+        return sum(t.narrow(-2, 0, length).nbytes for t in self.tensors)
 
     def _make_room(self, room: int, like: tuple[Tensor, ...]) -> None:
         """Copy the cached tensors to buffers with room for this many tokens."""
@@ -85,6 +105,26 @@ class StateCache:
     def update(self, state: Tensor, inputs: Tensor, n_tokens: int) -> None:
         """Replace state and inputs by those after n_tokens more."""
         self.state, self.inputs, self.length = state, inputs, self.length + n_tokens
+
+    def copied(self, length: int) -> StateCache | None:
+        """Return a cache with the same state; None for fewer tokens, whose state is not kept."""
+        if length != self.length:
+            return None
+        copy = StateCache()
+        copy.state, copy.inputs, copy.length = self.state, self.inputs, self.length  # replaced, never written to
+        return copy
+
+    def mark(self) -> Any:
+        """Return what `back_to` needs to return to the state as it is now."""
+        return self.state, self.inputs, self.length
+
+    def back_to(self, mark: Any) -> None:
+        """Return to the state of `mark`."""
+        self.state, self.inputs, self.length = mark
+
+    def nbytes_of(self, length: int) -> int:
+        """Return the bytes of the state, whatever the number of tokens."""
+        return self.nbytes
 
     def cut(self, length: int) -> None:
         """Forget nothing or everything. ValueError for a length between: the state after it is not kept."""

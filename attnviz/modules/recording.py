@@ -12,6 +12,19 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from attnviz.mechanisms import Mixer
+
+
+def shares_of(weights: Any, mixer: Mixer) -> Any:
+    """Return what statistics of maps (…, T, S) are computed from: positive, and each row sums to at most 1.
+
+    They are the weights, or the shares of effective weights' absolute values. weights: of numpy or of torch.
+    """
+    if mixer.attends:
+        return weights
+    sizes = abs(weights)
+    return sizes / (sizes.sum(-1, keepdims=True) + 1e-30)  # a row of padding has no weights
+
 
 class AttentionRecord(NamedTuple):
     """The tensors of one run of one attention layer."""

@@ -20,14 +20,12 @@ def grid_options(mixers: Sequence[Mixer]) -> dict[str, Any]:
     """Return `head_grid`'s kv_head_of for a row for each of these, and kv_names and reads where one has no KV heads."""
     read = [mixer.kv_head_of for mixer in mixers]
     options: dict[str, Any] = {"kv_head_of": read[0] if len(set(read)) == 1 else read}
-    own = "keys and values of its own, expanded from the latent, and the shared RoPE key"
     shares = [mixer.shares_kv_heads for mixer in mixers]
     if not all(shares):
-        options["reads"] = [
-            [f"KV {kv}" if shared else own for kv in mixer.kv_head_of]
-            for mixer, shared in zip(mixers, shares, strict=True)
-        ]
-    if not any(shares):
+        options["reads"] = [[mixer.read_in_short(kv) for kv in mixer.kv_head_of] for mixer in mixers]
+    if not all(mixer.attends for mixer in mixers):
+        options["kv_names"] = [f"Key head {k}" for k in range(max(mixer.n_kv_heads for mixer in mixers))]
+    elif not any(shares):
         options["kv_names"] = [f"K{h}, V{h}" for h in range(mixers[0].n_heads)]
     return options
 

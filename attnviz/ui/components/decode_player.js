@@ -5,6 +5,7 @@ import { saveButtons } from "./save_buttons.js";
 import { isOutdated } from "../../server/page.js";
 
 const MAX_COLUMN_WIDTH = 9, BAND = 4, GAP = 6; // pixels: maximal width of a token in the caches; height of a cached tensor of one head; between layers
+const STATE_HEIGHT = 16; // pixels, at least
 const CACHES_SHARE = 0.25, CACHES_HEIGHT = 560, MIN_LAYER_HEIGHT = 8; // of the height while presenting, and pixels otherwise, at most, for all layers; pixels of one, at least
 const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; room of the drawings, doubled when it is full
 const ROWS = 25, MAX_MAP_WIDTH = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
@@ -214,8 +215,9 @@ function limits({ d, n }) {
 
 function heldTitle(d, held) {
   const l = d.windows.findIndex(Boolean), attended = l < 0 ? held : Math.min(held, d.windows[l] + d.sinks[l]);
-  const where = d.windows.every(Boolean) ? "" : "in layers with a window, ";
-  return `The caches hold ${held} token${held === 1 ? "" : "s"}${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
+  const where = d.windows.every(Boolean) ? "" : "in layers with a window, ", withState = d.states.filter(Boolean).length;
+  if (withState === d.states.length) return "No cache: each layer keeps a state, which does not grow";
+  return `${withState ? `${withState} layers keep a state that does not grow; the caches of the other${d.states.length - withState > 1 ? "s" : ""}` : "The caches"} hold ${held} token${held === 1 ? "" : "s"}${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
 }
 
 // The characters written by the first n tokens: [first token, one past the last, text]. A byte before the rest of its character
@@ -298,13 +300,14 @@ function shareOf(p) {
 
 const columnsOf = (view) => view.d.T + Math.min(view.frame, view.d.most) - 1; // the last token that can be written is not read
 
-const sum = (numbers) => numbers.reduce((a, b) => a + b);
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
 const cachedPerToken = (parts) => sum(parts.map(([, numbers]) => numbers)); // numbers, in one layer
 
 // Pixels per cached number, the same for all tensors.
 function unitOf({ d, root }) {
   const widths = d.parts.flat().map(([, numbers]) => numbers), slide = Math.min(CACHES_SHARE * slideHeight(root), CACHES_HEIGHT) / d.parts.length - GAP;
+  if (!widths.length) return 1;
   return Math.min(BAND / Math.min(...widths), Math.min(40, Math.max(MIN_LAYER_HEIGHT, slide)) / Math.max(...d.parts.map(cachedPerToken)));
 }
 
@@ -314,12 +317,14 @@ function paintCaches(view) {
   const wide = caches.parentElement.clientWidth;
   if (!wide) return;
   const ratio = ratioOf(view), left = 24, column = Math.min(MAX_COLUMN_WIDTH, (wide - left) / all);
-  const unit = unitOf(view), heights = d.parts.map((parts) => cachedPerToken(parts) * unit), high = sum(heights) + heights.length * GAP;
+  const unit = unitOf(view), most = Math.max(...d.parts.map(cachedPerToken)) * unit || STATE_HEIGHT; // a state is drawn as high as the highest cache, and as wide as its numbers then take
+  const heights = d.parts.map((parts, l) => (d.states[l] ? Math.max(most, STATE_HEIGHT) : cachedPerToken(parts) * unit)), high = sum(heights) + heights.length * GAP;
   const ink = scaledSheet(caches, wide, high, ratio);
   ink.font = `12px ${getComputedStyle(view.root).fontFamily}`;
   ink.textBaseline = "middle";
   for (let l = 0, y = 0; l < heights.length; y += heights[l++] + GAP) {
     const sinks = d.sinks[l];
+    if (d.states[l]) paintState(ink, d.states[l], { left, y, wide, column, unit, high: heights[l], ground: getComputedStyle(view.root).color });
     ink.globalAlpha = 1;
     ink.fillStyle = GREY;
     ink.fillText(`L${l}`, 0, y + heights[l] / 2);
@@ -346,7 +351,19 @@ function paintCaches(view) {
   Object.assign(ink, { globalAlpha: 1, fillStyle: getComputedStyle(view.root).color, strokeStyle: getComputedStyle(view.root).color });
   ink.fillRect(left + d.T * column - 1, 0, 1, high - GAP); // between prompt and generated tokens
   if (now) ink.strokeRect(left + (held - 1) * column - 0.5, 0.5, Math.max(column, 3), high - GAP - 1);
-  caches.ariaLabel = `Caches of ${d.parts.length} layers, each with ${held} tokens: ${d.T} of the prompt, ${now} generated`;
+  const withState = d.states.filter(Boolean).length, other = d.parts.length - withState;
+  caches.ariaLabel = `Caches of ${other} layer${other === 1 ? "" : "s"}, each with ${held} tokens: ${d.T} of the prompt, ${now} generated${
+    withState ? `; ${withState} layers with a state that does not grow: ${d.states.find(Boolean)[1]}` : ""}`;
+}
+
+// A state: a rectangle that does not grow, of as many numbers as the same area of the caches.
+function paintState(ink, [numbers, text], { left, y, wide, column, unit, high, ground }) {
+  const width = Math.min((numbers * unit * column) / high, wide - left);
+  Object.assign(ink, { globalAlpha: 0.38, fillStyle: GREY });
+  ink.fillRect(left, y, width, high);
+  Object.assign(ink, { globalAlpha: 1, fillStyle: ground });
+  const room = wide - left - width - 8, inside = room < ink.measureText(text).width;
+  ink.fillText(text, inside ? left + 6 : left + width + 8, y + high / 2);
 }
 
 // ---- maps: one row per query, the newest at the bottom
@@ -361,7 +378,7 @@ function makeMaps(view) {
     const head = el("button", "head"), canvas = el("canvas", "");
     canvas.style.borderTop = `3px solid ${hue}`;
     head.type = "button";
-    const [reads, label] = d.parts[d.layer][0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
+    const [reads, label] = d.reads[h] ? [` reads ${d.reads[h].replace("KV head", "KV")}`, `, which reads ${d.reads[h]}`] : ["", ""]; // MLA has none
     head.ariaLabel = `Head ${h}${label}: rows are queries, columns are keys`;
     head.onclick = () => { view.d.head = h; mark(view); view.send("head", [h, Date.now()]); };
     head.append(canvas, el("span", "", `H${h}${reads}`));
@@ -380,7 +397,7 @@ function mark(view) {
 function newest(view, now) {
   const { d } = view, n = d.T + now, from = d.from[now] + d.head * n, row = d.cells.subarray(from, from + n);
   const most = row.reduce((best, cell, k) => (cell > row[best] ? k : best), 0), word = (i) => named(i, labelAt(view, i), 12);
-  return `Layer ${d.layer}, H${d.head}: query ${word(n - 1)} attends most to key ${word(most)}, weight ${weightText(row[most], d.scale)}`;
+  return `Layer ${d.layer}, H${d.head}: query ${word(n - 1)} ${d.attends ? "attends most to" : "has its largest effective weight on"} key ${word(most)}, ${d.attends ? "weight" : "share"} ${weightText(row[most], d.scale)}`;
 }
 
 function paintMaps(view, now) {

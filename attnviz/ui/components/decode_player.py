@@ -128,7 +128,8 @@ def pack(written: Written, config: ModelConfig, text: Text, vocabulary: Vocabula
     ids = [*text.ids, *(step.id for step in written.steps)]
     after = [vocabulary.after(ids[: n + i]) for i in range(len(steps))]
     names = [{i: words[i] for i in (s.id, *s.candidates)} for s, words in zip(steps, after, strict=True)]
-    read, hues = config.layers[place.layer].mixer.kv_head_of, theme.kv_palette(config.n_kv_heads)
+    mixer, hues = config.layers[place.layer].mixer, theme.kv_palette(config.n_kv_heads)
+    read = mixer.kv_head_of
     header = {
         **asdict(place),
         "prompt": list(text.labels),
@@ -150,6 +151,9 @@ def pack(written: Written, config: ModelConfig, text: Text, vocabulary: Vocabula
         "windows": [layer.mixer.window for layer in config.layers],
         "sinks": [layer.mixer.n_sinks for layer in config.layers],
         "parts": [figures.cache_parts(layer.mixer) for layer in config.layers],
+        "states": figures.state_parts(config, written.steps[0].layer_bytes),
+        "attends": mixer.attends,
+        "reads": ["" if mixer.own_keys() else mixer.keys_read(kv) for kv in read],
         "before": written.rows.shape[1],
         "kvHeadOf": list(read),
         "hues": hues,

@@ -163,6 +163,7 @@ function write(ink, view, { left, top, width, height, T, S }, rowNames, columnNa
 function paintBar({ d, bar, dark }) {
   const top = d.tops[+d.exclude], [stops] = d.ramps[dark ? "dark" : "light"];
   const below = d.below?.[dark ? "dark" : "light"], share = (along) => top * SCALES[d.scale].shareAt(along, decades(d));
+  bar.lastChild.textContent = below ? "effective weight" : "weight";
   bar.firstElementChild.style.background = rampOf([...(below ? [...below].reverse() : []), ...stops]);
   const marks = below ? [-share(1), -share(0.5), 0, share(0.5), share(1)] : [0, 0.25, 0.5, 0.75, 1].map(share);
   bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(3)).replace("-", "−"))));

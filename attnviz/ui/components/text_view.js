@@ -105,8 +105,8 @@ const quote = (d, i) => named(i, d.labels[i]);
 function showReadout(view, q) {
   const { d, title, strongest, after, bars } = view, next = d.next[q];
   const most = d.labels.map((_, k) => k).filter((k) => cell(view, q, k) <= d.steps).sort((a, b) => cell(view, q, b) - cell(view, q, a)).slice(0, 3);
-  title.textContent = `Text shaded by the weights of query ${quote(d, q)}`;
-  strongest.textContent = most.length ? `${d.name}, largest weights: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
+  title.textContent = `Text shaded by the ${d.of} of query ${quote(d, q)}`;
+  strongest.textContent = most.length ? `${d.name}, largest ${d.of}: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
     : `${d.name}: every key of this query is masked.`;
   after.textContent = `The model’s next token after ${quote(d, q)}: ${next.length ? `“${short(next[0][0])}” with probability ${printed(next[0][1])}` : ""}`;
   bars.replaceChildren(...next.map(([label, odds, begins]) => {

@@ -41,19 +41,21 @@ def text_view(
     colour: str,
     key: str,
     on_query: Callable[[int], None],
+    of: str = "weights",
 ) -> None:
     """Show the text; `on_query(query)` runs after a token was clicked.
 
-    weights and allowed (T, T) of one head, called `name`, in its `colour`. labels: T token labels. spans: the tokens
-    that together are one character, which is written once. next_tokens: for each of the T queries the most likely next
-    tokens, their probabilities and, of a token that completes no character, a description.
+    weights and allowed (T, T) of one head, called `name`, in its `colour`; of: what its weights are called. labels: T
+    token labels. spans: the tokens that together are one character, which is written once. next_tokens: for each of the
+    T queries the most likely next tokens, their probabilities and, of a token that completes no character, a
+    description.
     """
     likely = [label for row in next_tokens for label, *_ in row]
     header = {
         "labels": list(labels),
         "characters": [[start, stop, readable(text)] for start, stop, text in spans if stop - start > 1],
         "next": [[list(each) for each in row] for row in next_tokens],
-        "query": query, "name": name, "mark": colour,
+        "query": query, "name": name, "mark": colour, "of": of,
         "marks": marks([*labels, *likely]),
     }  # fmt: skip
     most = len(labels) - 1

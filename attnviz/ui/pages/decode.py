@@ -62,7 +62,7 @@ def show() -> None:
 def top(view: View) -> None:
     """What prefill and each step do."""
     if steps := compute.written_of(view, 1).steps:
-        st.markdown(f"{sharing(view)}. {figures.prefill_sentence(steps[0], len(view.ids))}")
+        st.markdown(f"{sharing(view)}. {figures.prefill_sentence(steps[0], len(view.ids), view.config)}")
     if not view.config.causal:
         st.caption("Decoding is causal: this page ignores the setting that lets tokens attend to later ones.")
 

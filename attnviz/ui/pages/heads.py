@@ -183,6 +183,7 @@ def read(view: View) -> None:
         one.shares[head], one.allowed, view.labels, view.spans,
         compute_heads.next_tokens_of(view), query=view.query, name=f"L{layer} H{head}", key="text-view",
         on_query=lambda query: _take_cell(query, -1),
+        of="weights" if one.mixer.attends else f"shares of {one.mixer.maps}",
         colour=kv_colour(one.mixer.kv_head_of[head], view.config.n_kv_heads),
     )  # fmt: skip
 
