@@ -51,7 +51,7 @@ def windowed(model: ModelConfig, n_tokens: float = math.inf) -> bool:
 def divides_evenly(model: ModelConfig, n: int, parallel: str = TENSOR) -> bool:
     """Check whether n accelerators get equal shares of the heads, as engines require of tensor parallelism."""
     mixers = (mixer for _, layer in model.layer_counts for mixer in layer.mixers)
-    return parallel == DATA or all(mixer.divides_evenly(n) for mixer in mixers)
+    return parallel == DATA or not any(mixer.uneven(n) for mixer in mixers)
 
 
 def _with_parts(model: ModelConfig, change: Callable[[Mechanism], Mechanism]) -> ModelConfig:

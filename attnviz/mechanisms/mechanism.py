@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from attnviz.checks import of_type
 from attnviz.equations import Expression, Value, function, total
 from attnviz.mechanisms.letters import letter
-from attnviz.phrases import in_a_row
+from attnviz.phrases import count, in_a_row
 
 ABSORBED = "absorbed form"  # what a mixer is asked for: `cannot`
 
@@ -294,10 +294,12 @@ class Mixer(Mechanism):
         times = f", so that the cache is held {float(copies):.3g} times" if copies > 1 else ""
         return f"holds {self.on_each(n)}{times}"
 
-    def divides_evenly(self, n: int) -> bool:
-        """Check whether n accelerators get as many query heads each, and whole KV heads or each as many copies."""
-        caches = self.n_caches % n == 0 or n % self.n_caches == 0
-        return self.n_heads % n == 0 and caches
+    def uneven(self, n: int) -> str:
+        """Name what n accelerators cannot share evenly under tensor parallelism: "40 query heads"; "" if nothing."""
+        if self.n_heads % n:
+            return count(self.n_heads, "query head")
+        alike = self.n_caches % n == 0 or n % self.n_caches == 0  # whole KV heads each, or as many copies of each
+        return "" if alike else count(self.n_caches, "KV head")
 
     def own_keys(self) -> str:
         """Describe the keys and values of each head where they are its own; "" where heads read KV heads."""

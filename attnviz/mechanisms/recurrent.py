@@ -78,8 +78,9 @@ class Recurrent(Mixer):
             return f"the state of {largest_share(self.channels, n):,} of {count(self.channels, 'channel')}"
         return f"the state of {largest_share(self.n_heads, n)} of {count(self.n_heads, 'head')}"
 
-    def divides_evenly(self, n: int) -> bool:
-        return (self.channels if self.by_channel else self.n_heads) % n == 0
+    def uneven(self, n: int) -> str:
+        whole, what = (self.channels, "channel") if self.by_channel else (self.n_heads, "head")
+        return count(whole, what) if whole % n else ""
 
     def share(self, n: int) -> Mechanism:
         """By heads, or by channels where these are independent."""

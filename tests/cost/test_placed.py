@@ -75,8 +75,8 @@ def test_each_rank_holds_the_kv_heads_that_its_query_heads_read(n_kv_heads, n):
     assert [set(heads) for heads in mixer.held_by(n)] == read
     assert mixer.share(n).n_kv_heads == max(map(len, read))
     assert mixer.copies(n) == Fraction(sum(map(len, read)), n_kv_heads)
-    even = 24 % n == 0 and len({len(heads) for heads in read}) == 1 and (n_kv_heads % n == 0 or n % n_kv_heads == 0)
-    assert mixer.divides_evenly(n) == even
+    even = n_kv_heads % n == 0 or n % n_kv_heads == 0
+    assert mixer.uneven(n) == ("24 query heads" if 24 % n else "" if even else f"{n_kv_heads} KV heads")
 
 
 def test_every_published_models_ranks_hold_it_together():

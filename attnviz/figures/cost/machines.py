@@ -20,7 +20,7 @@ from attnviz.phrases import count, listed
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 WHOLE = (
     "Embedding, output layer and d_ff are divided; norms, routers, learned positions and the matrices that make MLA's "
-    "latents are whole on each."
+    "latents are whole on each. Context parallelism, which divides a cache by its tokens, is not counted."
 )
 
 

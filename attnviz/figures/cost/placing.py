@@ -9,7 +9,7 @@ from attnviz.cost import Serving
 from attnviz.cost.cached import cached_by_kind
 from attnviz.cost.placed import DATA, TENSOR, windowed
 from attnviz.cost.sums import mixers
-from attnviz.phrases import count
+from attnviz.phrases import listed
 
 PARALLEL = {TENSOR: "tensor parallelism", DATA: "data-parallel attention"}
 
@@ -31,24 +31,21 @@ def parallel_text(serving: Serving, n_sequences: int | None = None) -> str:
             f"With data-parallel attention, each accelerator caches {at_most} {sequences} whole and holds all weights "
             "of attention; the other weights are divided."
         )
-    held, *others = dict.fromkeys(kind.mixer.under_tensor_parallelism(n) for kind in cached_by_kind(serving.model, 1))
+    kinds = cached_by_kind(serving.model, 1)
+    held, *others = dict.fromkeys(kind.mixer.under_tensor_parallelism(n) for kind in kinds)
     more = "".join(f"; in other layers it {each}" for each in others)
-    return f"With tensor parallelism, each accelerator {held}{more}.{_uneven(serving.model, n)}"
-
-
-def copies_text(model: ModelConfig, n: int) -> str:
-    """State how many times n accelerators hold the cache under tensor parallelism, "once" if there are no copies."""
-    most = max((mixer.copies(n) for _, mixer in mixers(model)), default=1)
-    return f"{float(most):.3g} times" if most > 1 else "once"
+    copied = any(kind.mixer.copies(n) > 1 for kind in kinds)
+    once = " Data-parallel attention would hold it once." if copied else ""
+    return f"With tensor parallelism, each accelerator {held}{more}.{once}{_uneven(serving.model, n)}"
 
 
 def _uneven(model: ModelConfig, n: int) -> str:
-    uneven = dict.fromkeys(mixer.n_heads for _, mixer in mixers(model) if not mixer.divides_evenly(n))
+    uneven = dict.fromkeys(filter(None, (mixer.uneven(n) for _, mixer in mixers(model))))
     if not uneven:
         return ""
     return (
-        f" {count(max(uneven), 'head')} cannot be divided evenly by {n:,}, which vLLM refuses; counted here for the "
-        "accelerator that holds most."
+        f" {listed(uneven)} cannot be divided evenly by {n:,}, which vLLM refuses; counted here for the accelerator "
+        "that holds most."
     )
 
 

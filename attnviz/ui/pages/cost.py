@@ -251,7 +251,8 @@ def memory(view: View, asked: Answer) -> None:
         state.control(st.slider, "Reserve, % of the memory", "reserve", width=260, reruns=PARTS)
         state.control(
             st.number_input, "Tokens per page of the cache", "page_tokens", width=200, reruns=PARTS,
-            help="Engines with a paged cache take whole pages for each sequence: 16 tokens by default in vLLM.",
+            help="Engines with a paged cache take whole pages for each sequence: of 16 tokens by default in vLLM, of "
+            "more with some kernels. 1: not rounded up.",
         )  # fmt: skip
         if windowed(asked.serving.model, asked.serving.n_tokens):
             state.control(st.toggle, "Windowed layers hold all tokens", "full_windows", reruns=PARTS, help=WINDOWS)
