@@ -336,6 +336,8 @@ PLACEHOLDERS = {name: Placeholder(meaning, value) for name, meaning, value in (
     ("published_cache", "Bytes that it caches per token, bf16", lambda view: f"{kv_cache_bytes(_preset(view), 1):,} B"),
     ("published_cache_at_context", "Its cache at the chosen context, sequences and precision", _cache_at_context),
     ("published_weights", 'Its weights in bf16: "15.0 GiB"', lambda view: bytes_text(weight_bytes(_preset(view)))),
+    ("weights_on_one", "Its weights on one of the chosen accelerators, in the chosen precision",
+     lambda view: bytes_text(_answer(view).plan.weights)),
     ("fitting_sequences", "Sequences of the chosen context that fit beside its weights on the chosen accelerators",
      lambda view: f"{_answer(view).most:,}"),
     ("accelerator", "The chosen accelerators", lambda view: _answer(view).serving.accelerator.name),

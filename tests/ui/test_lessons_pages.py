@@ -97,7 +97,7 @@ NOT_IN_THE_RING = {  # what the sentence derives, a control or the page's first 
     ("model-card", 2): {"published_parameters", "published_weights"},
     ("model-card", 3): {"published_cache"},
     ("model-card", 4): {"published_cache"},
-    ("model-card", 5): {"published_parameters"},
+    ("model-card", 5): {"published_parameters", "published_weights"},  # drawn is the memory of one accelerator
 }
 
 
