@@ -297,10 +297,10 @@ class ModelConfig:
 
     @property
     def mixer(self) -> Mixer:
-        """The mixer of all layers, up to its window. ConfigError where they differ in more."""
+        """The mixer of all layers, up to its window and whose keys it reads. ConfigError where they differ in more."""
         if not self.mixed_layers:
             return self.layers[0].mixer
-        return self._agreed("mixer", [mixer.unwindowed for _, layer in self.layer_counts for mixer in layer.mixers])
+        return self._agreed("mixer", [mixer.alone for _, layer in self.layer_counts for mixer in layer.mixers])
 
     def _agreed(self, what: str, values: Iterable[T]) -> T:
         """Return the value of all layers. ConfigError where they differ."""

@@ -22,6 +22,14 @@ CAPPED = {  # what is not done or shown with capped scores, and why
     "kernel": "PyTorch's kernel has no such cap, so the numerical checks are skipped.",
 }
 SUNK = {  # what is not done or shown with a learned sink logit, and why
+    "mistake fully_masked_row": "With a learned sink logit no row of scores is masked as a whole: a query that may "
+    "attend to no key gives all its weight to the sink, so nothing is divided by 0.",
+    "mistake mask_after_softmax": "The rows of a head with a learned sink do not sum to 1 in the right version either, "
+    "so their sum does not show this mistake.",
+    "mistake softmax_over_queries": "The rows of a head with a learned sink do not sum to 1 in the right version "
+    "either, so their sum does not show this mistake.",
+    "mistake scale_by_d_model": "A learned sink logit is divided by the scale, so that it is not scaled itself: these "
+    "layers give the scale to `attend`, and the default is not computed.",
     "tiles": "Each head of this layer has a learned sink logit in its softmax. The tiles are computed without one, so "
     "they are not shown for it.",
     "kernel": "Each head of this layer has a learned sink logit, which PyTorch's kernel does not have, so the "
@@ -34,6 +42,7 @@ BORROWED = {  # what is not done or shown with a layer that reads another layer'
     "convert": "a layer that reads another layer's keys and values has no KV heads of its own to group or to copy",
     "kernel": "This layer has no keys and values of its own: it reads those of another layer, and the checks need its "
     "own projections.",
+    "mistake fused_qkv_per_head": "A layer that reads another layer's keys and values has no qkv projection to split.",
     "cross-attention": "A layer of this model has no keys and values of its own, so it has none for a second text.",
 }
 QK_NORMS = ("head", "width")  # a norm of size head_dim for each head, or one over all heads at once
@@ -137,6 +146,10 @@ class Grouped(Windowed):
     @property
     def costed(self) -> Grouped:
         return replace(self, scale=None, softcap=None, rotary_fraction=1.0)
+
+    @property
+    def alone(self) -> Grouped:
+        return replace(self, window=None, n_sinks=0, reads_cache=False)
 
     @property
     def rotary_dim(self) -> int:

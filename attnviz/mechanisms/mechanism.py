@@ -186,6 +186,11 @@ class Mixer(Mechanism):
         return self
 
     @property
+    def alone(self) -> Mixer:
+        """The same mixer without a window, on keys and values of its own."""
+        return self.unwindowed
+
+    @property
     def score_root(self) -> float:
         """The number whose square root divides q·k: head_dim, or Gemma's query_pre_attn_scalar."""
         return self.head_dim if self.scale is None else round(self.scale**-2, 6)

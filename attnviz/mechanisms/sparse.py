@@ -32,6 +32,8 @@ class Indexed(Mixer):
         "convert": "the indexer of sparse attention was trained with these KV heads",
         "kernel": "An indexer chooses the keys of this layer by the text; the equal forms are those of dense "
         "attention, so the numerical checks are skipped.",
+        "mistake softmax_over_queries": "A key that no query keeps would have a column without a score, whose softmax "
+        "is not defined: with an indexer this mistake gives NaN, not other weights.",
         "work": "The formulas count the keys that the indexer keeps, and the module here scores all keys and masks the "
         "others, so the two are not compared.",
         "cross-attention": "The indexer ranks the tokens of one text; it has not learnt to rank those of another.",

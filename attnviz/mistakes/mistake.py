@@ -162,6 +162,8 @@ class Mistake:
         """
         if not len(ids):
             raise ValueError("a symptom needs at least one token id")
+        if refused := self.refused_by(model.config):
+            raise CannotOccur(refused)
         fitting, version = self._fitting(model.config, ids), self.version(model.config)
         with torch.inference_mode(), ChangedCode(version) as changed:
             found = self.compare(RIGHT, version, model, fitting)
@@ -172,6 +174,11 @@ class Mistake:
         if found.is_same and reason:
             raise CannotOccur(f"The changed code ran, and computed the same as the right one. {reason}")
         return replace(found, n_padding=self.n_padding, n_tokens=len(fitting))
+
+    def refused_by(self, config: ModelConfig) -> str:
+        """Return why a mechanism of this model cannot have the mistake, or not with these numbers; "" otherwise."""
+        reasons = (mixer.cannot(f"mistake {self.id}") for _, layer in config.layer_counts for mixer in layer.mixers)
+        return next(filter(None, reasons), "")
 
     def _fitting(self, config: ModelConfig, ids: Sequence[int]) -> list[int]:
         """Return the first ids that, after the padding, have a learned position; all of them with other positions."""
