@@ -46,6 +46,41 @@ def test_a_number_is_typed_or_slid_and_the_answer_follows():
     assert app.query_params["context"] == "20000" and "2.44 GiB of cache in bf16 for 20,000 tokens" in shown(app)
 
 
+def test_how_several_accelerators_divide_a_model_is_chosen_where_there_are_several():
+    """DeepSeek-V3 caches 70,272 B per token: 2.14 GiB at 32 K, whole on each or for one of 8 sequences on each."""
+    asked = {"preset": "deepseek-v3", "machine": "h200-sxm", "batch": "8", "weights": "fp8"}
+    assert not [each for each in opened(COST, **asked).selectbox if each.label == "Divided by"]
+    app = opened(COST, **asked, n_machines="8", tab="holders")
+    there = shown(app)
+    assert "17.2 GiB of cache" in there and "held 8 times, 17.2 GiB on each" in there
+    assert "held once, 2.14 GiB on each" in there  # drawn beside it
+    assert "2.14 GiB of cache" in use(app, "Divided by", "data") and app.query_params["parallel"] == "data"
+
+
+def test_windows_and_pages_are_counted_as_chosen():
+    """Gemma 3 27B at 5,000 tokens: 62 layers of 8,192 B per token; 52 hold 1,024 tokens, or all of 313 pages of 16."""
+    app = opened(COST, preset="gemma-3-27b", context="5000", tab="memory")
+    assert "807 MiB of cache" in shown(app) and "a lower bound" in shown(app)
+    app.toggle(key="control-full_windows").set_value(True).run()
+    assert app.query_params["full_windows"] == "1" and "2.37 GiB of cache" in shown(app)
+    app.number_input(key="control-page_tokens").set_value(16).run()
+    assert app.query_params["page_tokens"] == "16" and "whole pages of 16 tokens" in shown(app)
+    assert not opened(COST, preset="llama-3-8b", tab="memory").toggle  # it has no window
+
+
+def test_one_accelerator_offers_to_divide_it():
+    app = opened(COST, tab="holders", preset="llama-3-8b")
+    next(button for button in app.button if button.label.startswith("Divide")).click().run()
+    assert app.query_params["n_machines"] == "8" and "is held once" in shown(app) and not app.exception
+
+
+@pytest.mark.parametrize("preset, why", [("llama-3-8b", "without a latent"), ("deepseek-v3.2", "indexer")])
+def test_a_model_without_an_absorbed_form_to_draw_says_why(preset, why):
+    app = opened(COST, tab="speed", preset=preset)
+    assert any(why in info.value for info in app.info) and "new tokens, the absorbed" not in shown(app)
+    assert "Up to 170 new tokens, the absorbed" in shown(opened(COST, tab="speed", preset="deepseek-v3"))
+
+
 def test_the_chosen_model_stays_through_all_tabs_and_the_sidebars_is_drawn_only_where_it_is_chosen():
     for tab in PAGES["cost"].tabs:
         for preset, name in (("deepseek-v3", "DeepSeek"), ("selected", "AttnViz toy GQA-4")):
