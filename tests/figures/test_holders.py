@@ -53,9 +53,10 @@ def test_a_copy_has_its_heads_hue_and_is_hatched():
     bars = [trace for trace in drawing.chart.data if trace["yaxis"] == "y"]
     assert len(bars) == 4 and len(drawing.table["holds"]) == 16  # 8 accelerators are drawn
     for head, trace in enumerate(bars):
-        assert trace["marker"]["color"] == kv_colour(head, 8) and set(trace["text"]) == {str(head)}
         holding = [rank for rank, y in enumerate(trace["y"]) if y]
         assert holding == [2 * head, 2 * head + 1]
+        assert trace["marker"]["color"] == kv_colour(head, 8)
+        assert [trace["text"][rank] for rank in holding] == [str(head)] * 2
         assert [trace["marker"]["pattern"]["shape"][rank] for rank in holding] == ["", "/"]
     assert drawing.table["of it copies"] == [0, 12.5 * GIB] * 8
     assert drawing.table["holds"] == [f"KV head {rank // 2}" for rank in range(16)]
@@ -80,6 +81,15 @@ def test_a_mixed_models_states_are_drawn_beside_its_heads():
     assert drawing.table["holds"] == [f"KV head {rank // 4} and state" for rank in range(8)]
     assert [size > 0 for size in drawing.table["of it copies"]] == [False, True, True, True] * 2
     assert "cache and state are held 3.52 times" in drawing.title
+
+
+def test_only_pieces_with_room_have_their_number_and_the_note_speaks_of_heads_only_where_there_are_some():
+    """GPT-3 on 8: 12 of 96 heads each, less than a twentieth of the axis, which is as long as all heads of a sequence."""
+    drawing = figures.holders(serving("gpt3-175b", 8), 2, "tensor")
+    assert {text for trace in drawing.chart.data if trace["yaxis"] == "y" for text in trace["text"]} == {""}
+    assert "the KV head" in drawing.note and "KV heads" in drawing.below
+    latent = figures.holders(serving("deepseek-v3", 8), 2, "tensor")
+    assert "KV head" not in latent.note + latent.below
 
 
 def test_thousands_of_accelerators_and_one_are_drawn():

@@ -20,6 +20,7 @@ from attnviz.figures.theme import DARK_PETROL, FAINT, LABEL, NEUTRAL, PETROL, ba
 from attnviz.phrases import in_a_row, listed
 
 MOST_DRAWN = 8  # accelerators
+LEGIBLE = 0.05  # share of the axis from which a piece has room for its number
 STATE, COPY = "state", "/"  # the pattern of a copy
 WEIGHTS = (
     "Weights are those of the accelerator that holds most; hatched is what it holds above an even share. Tensor "
@@ -52,7 +53,8 @@ def holders(serving: Serving, n_sequences: int, parallel: str) -> Drawing:
         _chart(ranks[:MOST_DRAWN], weights, even, *_most(serving, n_sequences)),
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_drawn(serving)} Above: what each caches of "
-        f"{crowd_text(serving.n_tokens, n_sequences)}, its hue the KV head. Below: its weights. Hatched: copies.",
+        f"{crowd_text(serving.n_tokens, n_sequences)}{', its hue the KV head' if _has_heads(ranks) else ''}. Below: its "
+        "weights. Hatched: copies.",
         more=" ".join(filter(None, (
             f"{short_name(serving.model)} in {serving.weights}, cache in {serving.precision}.",
             parallel_text(serving, n_sequences), *allocation(serving), precision_note(serving.precision), WEIGHTS,
@@ -155,10 +157,13 @@ def _order(name: str, head: int | None) -> tuple:
 
 def _below(ranks: Sequence[Sequence[Piece]]) -> str:
     """Return the meaning of what is written and drawn in the pieces."""
-    pieces = [piece for rank in ranks for piece in rank]
-    said = ["Numbers: KV heads."] if any(piece.head is not None for piece in pieces) else []
-    said += ["Dark: state."] if any(piece.name == STATE for piece in pieces) else []
+    said = ["Numbers: KV heads."] if _has_heads(ranks) else []
+    said += ["Dark: state."] if any(piece.name == STATE for rank in ranks for piece in rank) else []
     return " ".join([*said, "Hatched: copies."])
+
+
+def _has_heads(ranks: Sequence[Sequence[Piece]]) -> bool:
+    return any(piece.head is not None for rank in ranks for piece in rank)
 
 
 def _chart(
@@ -166,7 +171,7 @@ def _chart(
 ) -> Chart:
     """Return a stack per accelerator of what it caches, above its weights; both axes up to these bytes."""
     x = list(range(len(ranks)))
-    figure = base_figure(430, barmode="stack", showlegend=False, uniformtext={"mode": "hide", "minsize": 9})
+    figure = base_figure(430, barmode="stack", showlegend=False)
     unit, name = _unit(most_cached)
     keys = {(piece.name, piece.head) for rank in ranks for piece in rank}
     for key in sorted(keys, key=lambda key: _order(*key)):
@@ -174,7 +179,8 @@ def _chart(
         figure.add_bar(
             x=x, y=[None if p is None else float(p.size / unit) for p in here], yaxis="y",
             marker={"color": _colour(*key), "line": {"width": 1, "color": FAINT}, "pattern": _pattern(here)},
-            text=[_label(*key)] * len(x), textposition="inside", insidetextanchor="middle", textangle=0,
+            text=[_label(p) if p and p.size >= LEGIBLE * most_cached else "" for p in here],
+            textposition="inside", insidetextanchor="middle", textangle=0,
             customdata=[_hover(p) for p in here], hovertemplate="accelerator %{x}: %{customdata}<extra></extra>",
         )  # fmt: skip
     weight_unit, weight_name = _unit(most_weights)
@@ -204,10 +210,10 @@ def _colour(name: str, head: int | None) -> str:
     return kv_colour(head, head + 1)
 
 
-def _label(name: str, head: int | None) -> str:
-    if head is None:
-        return "" if name == STATE else name.partition(" ")[0]
-    return str(head)
+def _label(piece: Piece) -> str:
+    if piece.head is None:
+        return "" if piece.name == STATE else piece.name.partition(" ")[0]
+    return str(piece.head)
 
 
 def _hover(piece: Piece | None) -> str:
