@@ -84,7 +84,7 @@ def test_a_mixed_models_states_are_drawn_beside_its_heads():
 
 
 def test_only_pieces_with_room_have_their_number_and_the_note_speaks_of_heads_only_where_there_are_some():
-    """GPT-3 on 8: 12 of 96 heads each, less than a twentieth of the axis, which is as long as all heads of a sequence."""
+    """GPT-3 on 8: 12 of 96 heads each, less than a twentieth of the axis, which has room for all of them."""
     drawing = figures.holders(serving("gpt3-175b", 8), 2, "tensor")
     assert {text for trace in drawing.chart.data if trace["yaxis"] == "y" for text in trace["text"]} == {""}
     assert "the KV head" in drawing.note and "KV heads" in drawing.below

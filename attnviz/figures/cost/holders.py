@@ -53,8 +53,8 @@ def holders(serving: Serving, n_sequences: int, parallel: str) -> Drawing:
         _chart(ranks[:MOST_DRAWN], weights, even, *_most(serving, n_sequences)),
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_drawn(serving)} Above: what each caches of "
-        f"{crowd_text(serving.n_tokens, n_sequences)}{', its hue the KV head' if _has_heads(ranks) else ''}. Below: its "
-        "weights. Hatched: copies.",
+        f"{crowd_text(serving.n_tokens, n_sequences)}{', its hue the KV head' if _has_heads(ranks) else ''}. Below: "
+        "its weights. Hatched: copies.",
         more=" ".join(filter(None, (
             f"{short_name(serving.model)} in {serving.weights}, cache in {serving.precision}.",
             parallel_text(serving, n_sequences), *allocation(serving), precision_note(serving.precision), WEIGHTS,
