@@ -55,14 +55,18 @@ def chunked_gated_delta_rule(
     What a token of a chunk writes depends on what earlier ones wrote: a triangular system, solved at once.
     """
     S = q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3]) if state is None else state  # (B, H, D, V)
-    decay = decay.unsqueeze(3) if decay.ndim == 3 else decay  # (B, H, T) -> (B, H, T, 1)
-    logs = decay.clamp_min(torch.finfo(decay.dtype).tiny).log()  # (B, H, T, D or 1)
-    q, beta, outputs = q * (scale or q.shape[3] ** -0.5), beta.unsqueeze(3), []
+    q, logs, beta, outputs = q * (scale or q.shape[3] ** -0.5), _logs(decay), beta.unsqueeze(3), []
     for start in range(0, q.shape[2], chunk):
         part = slice(start, start + chunk)
         output, S = _one_chunk(q[:, :, part], k[:, :, part], v[:, :, part], logs[:, :, part], beta[:, :, part], S)
         outputs.append(output)
     return torch.cat(outputs, 2), S
+
+
+def _logs(decay: Tensor) -> Tensor:
+    """Return the logarithms of the decays, (B, H, T, D or 1), of which 0 is the smallest number above."""
+    decay = decay.unsqueeze(3) if decay.ndim == 3 else decay  # (B, H, T) -> (B, H, T, 1)
+    return decay.clamp_min(torch.finfo(decay.dtype).tiny).log()
 
 
 def _one_chunk(q: Tensor, k: Tensor, v: Tensor, logs: Tensor, beta: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,8 +96,18 @@ def effective_weights(q: Tensor, k: Tensor, decay: Tensor, beta: Tensor, *, scal
 
     Lower triangular; may be negative, and rows do not sum to 1.
     """
-    one_hot = torch.eye(q.shape[2], dtype=q.dtype, device=q.device).expand(*q.shape[:2], -1, -1)  # (B, H, T, T)
-    return chunked_gated_delta_rule(q, k, one_hot, decay, beta, scale=scale)[0]  # (B, H, T, T)
+    B, H, T, D = q.shape
+    q, S, logs, beta = q * (scale or D**-0.5), q.new_zeros(B, H, D, 0), _logs(decay), beta.unsqueeze(3)
+    rows = []
+    for start in range(0, T, CHUNK):  # a chunk's values are those of its tokens: those of later ones are 0 so far
+        part = slice(start, start + CHUNK)
+        one_hot = F.pad(torch.eye(min(CHUNK, T - start), dtype=q.dtype, device=q.device), (start, 0)).expand(
+            B, H, -1, -1
+        )
+        S = F.pad(S, (0, one_hot.shape[3] - start))  # (B, H, D, tokens so far)
+        row, S = _one_chunk(q[:, :, part], k[:, :, part], one_hot, logs[:, :, part], beta[:, :, part], S)
+        rows.append(F.pad(row, (0, T - row.shape[3])))  # (B, H, tokens of the chunk, T)
+    return torch.cat(rows, 2)  # (B, H, T, T)
 
 
 def short_convolution(x: Tensor, weight: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:

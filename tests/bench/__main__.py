@@ -6,7 +6,7 @@ import torch
 from playwright.sync_api import sync_playwright
 
 from attnviz.server import memory
-from tests.bench import decoding, growth, large_grid, opened, pages, tracing
+from tests.bench import decoding, growth, large_grid, opened, pages, states, tracing
 from tests.bench.bounds import row
 from tests.browser.server import CHROMIUM_ARGS, chromium
 
@@ -26,6 +26,8 @@ AT_MOST = {
     "trace / bare": 1.3,
     "trace / transformers": 1.3,
     "decode step / transformers": 1.0,
+    "trace of hybrid / GQA-4, T=256": 2.0,
+    "step of hybrid / GQA-4, 4,096 tokens": 1.0,
     "step known / floor": 2.5,
     "step computed / floor": 2.5,
     "ms per token while playing": 67,
@@ -44,7 +46,7 @@ AT_MOST = {
 def main() -> None:
     torch.set_num_threads(1)  # as in the app, also for the memory figures
     memory.start()
-    results = tracing.ratios() | decoding.ratios() | opened.ratios()
+    results = tracing.ratios() | decoding.ratios() | states.ratios() | opened.ratios()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
         results |= pages.ratios(browser)
