@@ -19,6 +19,11 @@ from attnviz.phrases import count
 GATES = ("full", "low rank")  # how an output gate, and a decay per channel, are projected
 
 
+IN_ALL_LAYERS = (  # mistakes whose comparison changes heads or rotations in all layers
+    "scores_overflow_in_fp16", "scale_by_d_model", "keys_rotated_twice", "left_padding_without_shifted_positions",
+    "positions_restart", "rope_on_values", "rope_in_the_other_layout", "fused_qkv_per_head", "tiled_kv_heads",
+    "fewer_flops_in_gqa", "groups_mixed_up",
+)  # fmt: skip
 REFUSALS = {  # what cannot be done or shown with it, and why
     "score": "A head of this layer has no scores and no softmax: each effective weight follows from all tokens between "
     "its key and its query.",
@@ -30,6 +35,11 @@ REFUSALS = {  # what cannot be done or shown with it, and why
     "stream is not its weight times W_o · value.",
     "rollout": "Attention rollout multiplies maps whose rows sum to 1. The effective weights of a layer with a state "
     "do not, so it is not shown for this model.",
+    **{
+        f"mistake {name}": "It is compared on models with one attention in all layers: those with a state have neither "
+        "its heads nor its rotation."
+        for name in IN_ALL_LAYERS
+    },
     "masks": "Layers with a state read all earlier tokens in their order: a window, sinks or a bidirectional mask "
     "would change only the other layers, so they are not compared for this model.",
 }

@@ -6,6 +6,8 @@ import pytest
 
 from attnviz.compute import models
 from attnviz.mechanisms import GatedDelta
+from attnviz.mistakes import CannotOccur, all_mistakes, load_mistake
+from attnviz.modules import Transformer
 from attnviz.session.pages import PAGES
 from tests.mixed import HYBRID
 from tests.pages import DECODE, HEADS, STEPS, opened, pictures, said, sent, sentences
@@ -15,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 CONFIG = replace(HYBRID, vocab_size=2048)
 TEXT = "the cat that the dog saw saw the cat"
+IDS = [5, 7, 2, 5, 19, 30, 0, 5, 7, 11]
 REFUSED = {"writes": "writes", "number": "score", "stages": "score", "rollout": "rollout", "masks": "masks",
            "cross": "cross-attention"}  # fmt: skip
 
@@ -50,3 +53,16 @@ def test_the_loop_over_tokens_is_folded_and_the_state_is_in_numbers():
     app = opened(DECODE, text=TEXT, model="own", layer="0")
     assert "2 layers then keep a state of 3,984 B together, however long the text is" in said(app)
     assert "state 210 + convolution 288 = 498 numbers, 1,992 B" in sent(app)
+
+
+def test_each_mistake_shows_in_it_or_is_refused_in_a_sentence():
+    model, refused = Transformer.random(CONFIG, seed=3), 0
+    for name in all_mistakes():
+        try:
+            found = load_mistake(name).symptom(model, IDS)
+        except CannotOccur as reason:
+            refused += 1
+            assert str(reason).endswith(".")
+        else:
+            assert found.sentence
+    assert 0 < refused < len(all_mistakes()) / 2
