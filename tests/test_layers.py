@@ -49,6 +49,7 @@ NEXT_ON_THE_LEFT = {
     "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config",),
+    "counting": (),  # a process of its own, which compute starts
     "practice": ("exercises", "mistakes", "experiments", "analysis", "steps"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("exercises", "cost"),
@@ -79,6 +80,7 @@ PACKAGES = {
     "practice": {"torch", "numpy", "safetensors", "psutil"},
     "analysis": {"numpy"},
     "cost": set(),
+    "counting": {"torch", "transformers"},
     "figures": {"numpy", "plotly"},
     "session": set(),
     "compute": {"numpy", "cachetools"},

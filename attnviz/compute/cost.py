@@ -6,9 +6,11 @@ import json
 import math
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from attnviz.compute import counting
 from attnviz.compute.models import MAX_WEIGHT_BYTES, weight_bytes
 from attnviz.compute.view import View
 from attnviz.config import ConfigError, ModelConfig
@@ -25,7 +27,8 @@ from attnviz.cost import (
     of_models,
     what_if,
 )
-from attnviz.cost.hf_config import Description
+from attnviz.cost.by_transformers import counted_model, counted_text
+from attnviz.cost.hf_config import Description, UnknownArchitecture
 from attnviz.cost.presets import model_from
 from attnviz.cost.variants import kind_of
 from attnviz.experiments import measurement as measure
@@ -77,7 +80,30 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
         pasted = json.loads(facts)
     except (ValueError, RecursionError) as error:  # a number with too many digits is a plain ValueError
         raise ConfigError(f"Invalid JSON: {error}.") from None
-    return model_from(pasted)
+    try:
+        return model_from(pasted)
+    except UnknownArchitecture as unknown:
+        return _by_transformers(pasted, unknown)
+
+
+def count_again(facts: str) -> None:
+    """Let transformers count a pasted configuration anew, if it has tried and nothing came of it."""
+    with suppress(ValueError, RecursionError):
+        counting.forget(json.loads(facts[:MAX_PASTED]))
+
+
+def _by_transformers(config: dict, unknown: UnknownArchitecture) -> tuple[ModelConfig, Description]:
+    """Return the model that transformers counts where no reader knows it. ConfigError as above, or BeingCounted."""
+    if why := counting.why_not():
+        raise ConfigError(f"{unknown}. {why.removesuffix('.')}") from None
+    try:
+        found = counting.counted(config)
+    except counting.BeingCounted:
+        raise
+    except ConfigError as problem:
+        raise ConfigError(f"{unknown}. transformers has not counted it either: {problem}") from None
+    model = counted_model(found)
+    return model, Description(model, found["kind"], {}, {}, {}, counted=counted_text(found))
 
 
 def asked_id(s: Settings) -> str:

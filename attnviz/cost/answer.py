@@ -63,8 +63,9 @@ class Answer:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """The bound for all sequences together, whether they fit or not; None without a known bandwidth."""
-        return self.serving.tokens_per_second(self.n_sequences) if self.serving.accelerator.bandwidth else None
+        """The bound for all sequences together, whether they fit or not; None if bandwidth or work is not known."""
+        known = self.serving.accelerator.bandwidth and self.serving.work_known
+        return self.serving.tokens_per_second(self.n_sequences) if known else None
 
     @cached_property
     def smallest_number(self) -> int | None:

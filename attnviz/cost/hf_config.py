@@ -35,6 +35,10 @@ CHECKED = (  # fields that decide whether an unknown architecture is counted, or
 KNOWN = sorted(ARCHITECTURES | ALIASES)
 
 
+class UnknownArchitecture(ConfigError):
+    """No reader knows this architecture, and it cannot be counted as a Llama."""
+
+
 @dataclass(frozen=True)
 class Description:
     """The model that a config.json describes. used, assumed: field names of the file and their values."""
@@ -47,6 +51,7 @@ class Description:
     known: bool = True  # False: an unknown architecture, counted as if it were Llama's
     unused: tuple[str, ...] = ()  # fields of the file that the count does not use
     stored_as: str = ""  # the quantisation of the stored weights, which changes no count
+    counted: str = ""  # who counted it, and how, where no reader did
 
 
 def is_hf_config(facts: object) -> bool:
@@ -117,7 +122,7 @@ def _lookup(name: str, decoder: dict) -> Architecture:
     if architecture is not None:
         return architecture
     if unlike := unlike_llama(name, decoder):
-        raise ConfigError(
+        raise UnknownArchitecture(
             f"AttnViz does not know the architecture {shown(name)} and cannot count it as a Llama: {unlike}. A decoder "
             "with attention in every layer can be described in this page's own fields instead"
         )

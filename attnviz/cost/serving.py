@@ -12,6 +12,7 @@ from attnviz.cost.memory import MemoryPlan, plan_memory, weight_bytes
 from attnviz.cost.placed import DATA, TENSOR, on_one, without_windows
 from attnviz.cost.precisions import PRECISIONS, bits_with_scales
 from attnviz.cost.prefill import Prefill, prefill
+from attnviz.cost.sums import mixers
 from attnviz.mechanisms.mechanism import largest_share
 
 
@@ -57,6 +58,11 @@ class Serving:
     def allocated(self) -> ModelConfig:
         """The same, with the caches of its windowed layers as memory is taken for them."""
         return without_windows(self.held) if self.full_windows else self.held
+
+    @property
+    def work_known(self) -> bool:
+        """False if a step's work is not known, as of a model that another program has counted."""
+        return all(mixer.work_known for _, mixer in mixers(self.model))
 
     @property
     def machine(self) -> Accelerator:

@@ -2,12 +2,13 @@
 
 grouped.py (MHA, GQA, MQA), latent.py (MLA), sparse.py (an indexer's top-k keys on either), feedforward.py (dense,
 experts); with costs only, and no module of ours: recurrent.py and delta.py, mamba.py, lightning.py, convolution.py,
-rwkv.py (a state instead of a cache), others.py. layer.py puts them together, letters.py names their sizes. Standard
-library only. Everything outside asks a mechanism and compares no names.
+rwkv.py (a state instead of a cache), counted.py (a whole model), others.py. layer.py puts them together, letters.py
+names their sizes. Standard library only. Everything outside asks a mechanism and compares no names.
 """
 
 from attnviz.mechanisms.compressed import Compressed
 from attnviz.mechanisms.convolution import ShortConvolution
+from attnviz.mechanisms.counted import Counted
 from attnviz.mechanisms.delta import GatedDelta
 from attnviz.mechanisms.feedforward import ACTIVATIONS, GATED, Dense, Experts, MoEConfig
 from attnviz.mechanisms.grouped import QK_NORMS, Grouped, attention_kind, check_sharing, divisors
@@ -38,6 +39,7 @@ __all__ = [
     "Again",
     "ChannelMix",
     "Compressed",
+    "Counted",
     "Dense",
     "Experts",
     "GatedDelta",

@@ -47,6 +47,8 @@ LETTERS = {  # symbol -> (meaning, TeX if it differs)
     "g": ("rank of the gate", ""),
     "b": ("bytes per number", ""),
     "Nₚ": ("parameters", "N_p"),
+    "n": ("numbers cached per token", ""),
+    "nₛ": ("numbers of a state", "n_s"),
     "bₛ": ("bytes per number of a state", "b_s"),
     "bₜ": ("bytes per number of a convolution's inputs", "b_t"),
     "Nₗ": ("weights multiplied per token, without the output layer", "N_l"),

@@ -122,6 +122,7 @@ class Mixer(Mechanism):
     family: ClassVar[str]  # what a person chooses it by, for a model of their own
     chosen: ClassVar[tuple[str, ...]]  # the sizes that they choose then, besides head_dim
     refusals: ClassVar[Mapping[str, str]] = {}  # what cannot be done or shown with it, and why
+    work_known: ClassVar[bool] = True  # its FLOPs and what a step reads; else no speed is given
 
     n_heads: int
     window: int | None = None

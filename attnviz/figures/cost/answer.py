@@ -236,8 +236,8 @@ def accelerators_finding(answers: Sequence[Answer]) -> str:
     name, crowd = short_name(first.serving.model), crowd_text(first.serving.n_tokens, first.n_sequences)
     if not holding:
         return f"None of {len(answers)} choices holds {name} with {crowd}"
-    rate = holding[0].tokens_per_second or 0
-    return (
-        f"{len(holding)} of {len(answers)} hold{'s' * (len(holding) == 1)} {name} with {crowd}; highest bound: "
-        f"{_machine(holding[0])}, {rate_text(rate)} tokens per second"
-    )
+    said = f"{len(holding)} of {len(answers)} hold{'s' * (len(holding) == 1)} {name} with {crowd}"
+    rate = holding[0].tokens_per_second
+    if rate is None:
+        return said
+    return f"{said}; highest bound: {_machine(holding[0])}, {rate_text(rate)} tokens per second"

@@ -59,6 +59,8 @@ def counted_text(
 
 def description_texts(model: Description) -> list[str]:
     """Return a sentence each on what was used of a config.json, assumed, not counted and ignored."""
+    if model.counted:
+        return [model.counted]
     default = "transformers' default is" if model.known else "Llama's default is"
     texts = [
         f"**Used from config.json**: {_fields(model.used) or 'nothing'}.",

@@ -31,6 +31,8 @@ def mixer_name(mixer: Mixer) -> str:
 def layers_text(model: ModelConfig) -> str:
     """Say which layers the model has: "36 × gated delta rule and 12 × GQA-2"."""
     kinds = cached_by_kind(model, 1)
+    if not all(kind.mixer.work_known for kind in kinds):
+        return f"{model.n_layers}, {kinds[0].mixer.name} together"
     said = listed([f"{kind.n_layers} × {mixer_name(kind.mixer)}" for kind in kinds])
     n_readers = sum(kind.n_readers for kind in kinds)
     if not n_readers:

@@ -8,6 +8,7 @@ from contextlib import suppress
 import streamlit as st
 
 from attnviz.compute import cost as compute_cost
+from attnviz.compute.counting import BeingCounted
 from attnviz.compute.view import View, countable
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
@@ -36,7 +37,7 @@ from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.pages.cost_lists import cards, models
-from attnviz.ui.pages.cost_question import PARTS, question
+from attnviz.ui.pages.cost_question import COUNT, PARTS, question
 
 BY = {"parameters": "Parameters", "year": "Year"}
 SEVERAL = 8  # accelerators, where one is chosen
@@ -53,6 +54,8 @@ def show() -> None:
     own_model()
     if (found := st.session_state.get("measurement")) and found.running:
         _progress()
+    if (counts := st.session_state.get(COUNT)) and counts.running:
+        _counting()
 
 
 @state.part("own", countable)
@@ -185,7 +188,7 @@ def facts(view: View) -> None:
     )  # fmt: skip
     with st.container(horizontal=True):
         # The text area already applies its text on blur; the button makes that discoverable.
-        st.button("Count this model", on_click=state.rerun, args=PARTS)
+        st.button("Count this model", on_click=_count_again)
         st.button(f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(start,))
     if not s.facts.strip():
         st.info(
@@ -196,6 +199,8 @@ def facts(view: View) -> None:
         return
     try:
         model, description = compute_cost.pasted_model(s.facts)
+    except BeingCounted:
+        return  # the question says so
     except ConfigError as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
         return
@@ -210,6 +215,22 @@ def facts(view: View) -> None:
         _by_layers(model, s)
     else:
         _under_every_attention(model, s, "-pasted")
+
+
+def _count_again() -> None:
+    """Count the pasted configuration; again, where transformers could not."""
+    compute_cost.count_again(state.current().facts)
+    state.rerun(*PARTS)
+
+
+@st.fragment(run_every=1)
+def _counting() -> None:
+    """Progress of the count by transformers, and a button that cancels it."""
+    counts = st.session_state[COUNT]
+    if not counts.running:
+        st.rerun()
+    st.progress(counts.share, f"Counting with transformers: {counts.stage} … (at most {counts.seconds:g} s)")
+    st.button("Cancel the count", on_click=counts.stop)
 
 
 def _by_layers(model: ModelConfig, s: Settings) -> None:
@@ -287,6 +308,9 @@ def speed(view: View, asked: Answer) -> None:
     serving, s = asked.serving, view.settings
     if s.machine == OWN_MEMORY:
         st.info("Peak arithmetic of a memory that is typed in is not known: choose an accelerator for these figures.")
+    elif not serving.work_known:
+        st.info(figures.only_costs(serving.model)[0])
+        return
     else:
         _bounds(serving, s)
     if why_not := why_not_absorbed(serving.model):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from attnviz.compute import cost as compute_cost
+from attnviz.compute.counting import BeingCounted
 from attnviz.compute.view import View, countable
 from attnviz.config import ConfigError
 from attnviz.cost import PRECISIONS, load_accelerators, load_presets
@@ -19,6 +20,7 @@ from attnviz.session.pages.cost import OWN_MEMORY, PASTED, SELECTED
 from attnviz.ui import charts, state
 from attnviz.ui.components.to_scale import to_scale
 
+COUNT = "count by transformers"  # session key: of the pasted configuration
 PARTS = ("amounts", "tabs", "own")  # what follows from the question: the whole page
 
 
@@ -35,6 +37,12 @@ def question(view: View) -> None:
         _accelerator(view)
     try:
         answer = compute_cost.answer(view)
+    except BeingCounted as begun:
+        st.info(f"{begun}: see below.", icon=":material/hourglass:")
+        if st.session_state.get(COUNT) is not begun.count:
+            st.session_state[COUNT] = begun.count
+            st.rerun()  # of the whole page, which then draws the polling fragment
+        return
     except ConfigError as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
         return
