@@ -16,6 +16,7 @@ LARGEST = {  # upper limits: above any real model, low enough to catch typing er
     "head_dim": 100_000,
     "d_ff": 10_000_000,
     "vocab_size": 100_000_000,
+    "weights": 10**14,
 }
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 BEFORE_CODE = "\n\n"

@@ -56,12 +56,12 @@ class Counted(Windowed):
         return {"layers": letter("Nₚ", self.weights)} if self.weights else {}
 
     def cached(self) -> tuple[Vectors, ...]:
-        held = letter("n", self.per_token)
+        held = letter("Nₖ", self.per_token)
         return (Vectors(("cache",), held),) if self.per_token else ()
 
     def state(self) -> tuple[State, ...]:
         sizes = ((self.kept_in_16, 16), (self.kept_in_32, 32))
-        return tuple(State("state", letter("nₛ", n), bits) for n, bits in sizes if n)
+        return tuple(State("state", letter("Nₛ", n), bits) for n, bits in sizes if n)
 
     def assumption(self, d_model: int) -> str:
         return f"{self.name}: {self.per_token:,} numbers per token"

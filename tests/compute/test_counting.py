@@ -9,9 +9,11 @@ import pytest
 from attnviz.checks import ConfigError
 from attnviz.compute import cost as compute_cost
 from attnviz.compute import counting
-from attnviz.cost import count_parameters, kv_cache_bytes
+from attnviz.cost import Answer, Serving, count_parameters, kv_cache_bytes, load_accelerators, of_accelerators
 from attnviz.cost.by_transformers import counted_model, counted_text
 from attnviz.cost.cached import state_bytes
+from attnviz.figures import cost as figures
+from attnviz.figures.cost.layered import memory_text
 from attnviz.session import openable
 from tests.cost import decoders
 
@@ -76,9 +78,23 @@ def test_windows_states_and_sizes_without_an_embedding():
     assert count_parameters(model).total == 1009 and model.n_layers == 3
     assert kv_cache_bytes(model, 100) == 2 * (6 * 100 + 10 * 31) + 4 * 13
     assert kv_cache_bytes(model, 20) == 2 * (6 + 10) * 20 + 4 * 13
+    assert count_parameters(counted_model(found(parameters=10**12 + 1))).total == 10**12 + 1
     small = counted_model(found(parameters=50))
     assert count_parameters(small).total == 50
     assert "upper bound" in counted_text(found(far=False)) and "upper bound" not in counted_text(found())
+
+
+def test_no_list_says_what_is_not_known_of_it():
+    """No layer counts and no speed; each name says who counted."""
+    model = counted_model(found())
+    assert figures.layers_text(model) == "3, counted by transformers 5.0 together"
+    assert memory_text(model, 20, 1, "bf16") == "640 B of KV cache and 52 B of state"
+    drawing = figures.memory_of_layers(model, 20, 1, "bf16")
+    assert drawing.table["kind"] == ["counted by transformers 5.0", "counted by transformers 5.0, window 31"]
+    asked = Answer(Serving(model, load_accelerators()["h100-sxm"], 20), 1)
+    assert asked.tokens_per_second is None and "tokens per second" not in figures.sentence(asked)
+    for one in (figures.accelerators_finding(of_accelerators(load_accelerators().values(), asked)), model.name):
+        assert "new, counted by transformers 5.0" in one and "per second" not in one
 
 
 @pytest.mark.parametrize("fields", HOSTILE.values(), ids=HOSTILE)

@@ -94,7 +94,7 @@ def memory_of_layers(model: ModelConfig, n_tokens: int, batch_size: int, precisi
 
 
 def _row_name(kind: CachedByKind) -> str:
-    return f"{kind.n_layers} × {mixer_name(kind.mixer)}"
+    return f"{kind.n_layers} × {mixer_name(kind.mixer)}" if kind.mixer.work_known else mixer_name(kind.mixer)
 
 
 def memory_text(model: ModelConfig, n_tokens: int, batch_size: int, precision: str) -> str:
@@ -105,6 +105,9 @@ def memory_text(model: ModelConfig, n_tokens: int, batch_size: int, precision: s
     cached = kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block) - state
     n_cached = sum(kind.n_layers for kind in kinds if kind.mixer.cached())
     n_states = sum(kind.n_layers for kind in kinds if kind.mixer.state())
-    said = [f"{bytes_text(cached)} of KV cache in {count(n_cached, 'layer')}"] if n_cached else []
-    said += [f"{bytes_text(state)} of state in {count(n_states, 'layer')}"] if n_states else []
-    return " and ".join(said)
+    known = all(kind.mixer.work_known for kind in kinds)  # else all layers are counted together
+    there = (f" in {count(n, 'layer')}" if known else "" for n in (n_cached, n_states))
+    said = [(cached, "KV cache", n_cached), (state, "state", n_states)]
+    return " and ".join(
+        f"{bytes_text(size)} of {what}{where}" for (size, what, n), where in zip(said, there, strict=True) if n
+    )

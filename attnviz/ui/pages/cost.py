@@ -32,7 +32,7 @@ from attnviz.figures import cost as figures
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, listed
 from attnviz.session.pages import ELEMENTS
-from attnviz.session.pages.cost import OWN_MEMORY, SELECTED
+from attnviz.session.pages.cost import OWN_MEMORY, PASTED, SELECTED
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
 from attnviz.ui.components.to_scale import to_scale
@@ -183,6 +183,7 @@ def facts(view: View) -> None:
     name = load_presets()[start].name
     state.control(
         st.text_area, "A Hugging Face config.json, or this page's own fields (JSON)", "facts", height=160,
+        reruns=PARTS, then=_ask_for_it,
         placeholder='{"model_type": "llama", "num_hidden_layers": 32, …}   or   {"n_layers": 32, "d_model": 4096, …}',
         help=f"Paste a model's config.json unchanged. Known architectures: {', '.join(f'`{k}`' for k in KNOWN)}.",
     )  # fmt: skip
@@ -215,6 +216,11 @@ def facts(view: View) -> None:
         _by_layers(model, s)
     else:
         _under_every_attention(model, s, "-pasted")
+
+
+def _ask_for_it() -> None:
+    """Let the whole page answer for the pasted configuration, as long as there is one."""
+    state.change(preset=PASTED if state.current().facts.strip() else Settings.preset)
 
 
 def _count_again() -> None:
@@ -263,6 +269,7 @@ def _describe(described: Description) -> None:
 
 def _take_facts(preset: str) -> None:
     state.change(facts=facts_of(preset))
+    _ask_for_it()
     state.rerun(*PARTS)
 
 
