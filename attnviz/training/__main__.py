@@ -75,6 +75,16 @@ def config_of(variant: str) -> ModelConfig:
     return ModelConfig(**SHAPE, **LATENT) if variant == "mla" else ModelConfig(**SHAPE, n_kv_heads=KV_HEADS[variant])
 
 
+def hybrid_recipe(tokens: int) -> str:
+    """Return what the model card says about the training of the hybrid."""
+    return (
+        f"From random weights, in a run of its own like MLA's, with the same recipe and {tokens:,} tokens. Layers 0 to "
+        f"2 are gated DeltaNet (arXiv 2412.06464): {DELTA.n_key_heads} key heads, {DELTA.n_heads} value heads of "
+        f"{DELTA.head_dim}, a convolution of {DELTA.taps} taps, an output gate; layer 3 is the attention of GQA-4. "
+        "Decays begin as in Mamba-2: A between 1 and 16, Δt between 0.001 and 0.1; they have no weight decay."
+    )
+
+
 def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
     """Return the initial model and the recipe of a run.
 
@@ -156,7 +166,7 @@ def export(args: argparse.Namespace) -> None:
         "again": Recipe(PRIMER_AGAIN["mqa"]).tokens, "second": SECOND, "fewer": SECOND - second_steps("mqa"),
         "dropout": SECOND_DROPOUT,
     }  # fmt: skip
-    write_card(write_scores(scores), facts, further.recipes())
+    write_card(write_scores(scores), facts, {"hybrid": hybrid_recipe(own.tokens + second.tokens), **further.recipes()})
 
 
 def _arguments() -> argparse.Namespace:
@@ -165,9 +175,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("text", type=Path, help="a plain-text file, gzipped or not, for training or scoring")
     parser.add_argument(
         "variants", nargs="*",
-        help="to train: base, mha, gqa-4, gqa-2, mqa, mla, and each of these except base with the suffix -second, then "
-        "sinks, shared, sparse-indexer, sparse, which continue from the shipped gqa-4; to export: the names without a "
-        "suffix. By default all",
+        help="to train: base, mha, gqa-4, gqa-2, mqa, mla, hybrid, and each of these except base with the suffix "
+        "-second, then sinks, shared, sparse-indexer, sparse, which continue from the shipped gqa-4; to export: the "
+        "names without a suffix. By default all",
     )  # fmt: skip
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are stored (default: runs)")
     parser.add_argument("--seed", type=int, default=1)

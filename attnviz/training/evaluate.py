@@ -44,7 +44,7 @@ def repetition_scores(model: Transformer, segments: Tensor) -> dict[str, float]:
     losses = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view(len(ids), -1)
     first, second = losses[:, : length - 1].mean().item(), losses[:, length:].mean().item()
     query = torch.arange(length, 2 * length - 1)
-    heads = [r.weights[:, :, query, query - length + 1].mean((0, 2)) for r in record]  # (H,) per layer
+    heads = [w[:, :, query, query - length + 1].mean((0, 2)) for w in _attention(model, record)]  # (H,) per layer
     layer, head, score = _best(heads)
     return {"first": first, "second": second, "gain": first - second, "induction": score, "layer": layer, "head": head}
 
@@ -54,9 +54,15 @@ def previous_token(model: Transformer, ids: Tensor) -> dict[str, float]:
     """Find the head with the largest mean weight on the previous token, for ids (N, T)."""
     record = Recording()
     model(ids, record=record)
-    heads = [r.weights.diagonal(-1, 2, 3).mean((0, 2)) for r in record]
+    heads = [w.diagonal(-1, 2, 3).mean((0, 2)) for w in _attention(model, record)]
     layer, head, score = _best(heads)
     return {"previous_token": score, "layer": layer, "head": head}
+
+
+def _attention(model: Transformer, record: Recording) -> list[Tensor]:
+    """Return the weights (N, H, T, T) of each layer that attends; 0 in others, whose effective weights are not."""
+    layers = zip(record, model.config.layers, strict=True)
+    return [r.weights if layer.mixer.attends else torch.zeros_like(r.weights) for r, layer in layers]
 
 
 def _best(heads: list[Tensor]) -> tuple[int, int, float]:

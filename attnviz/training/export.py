@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from attnviz.checkpoints import FOLDER, list_checkpoints, load_checkpoint
+from attnviz.config import ModelConfig
 from attnviz.cost import cache as cached_numbers
 from attnviz.modules import Transformer
 from attnviz.phrases import listed
@@ -40,7 +41,8 @@ key/value heads for 8 query heads, and multi-head latent attention. The others h
 a token is predicted from at least 192 before it. **previous token**: the largest mean weight of a head on the previous
 token. **induction**: on passages of 40 unseen tokens (text) or 40 uniformly random tokens (random), each repeated once,
 the largest mean weight of a head on the token after the earlier occurrence. **gain**: by how many nats per token the
-loss on the repetition is below that on the first copy. All measured on these float16 files by
+loss on the repetition is below that on the first copy. Only heads with attention weights are scored; a layer with a
+state has none, and its state is counted beside what its model caches per token. All measured on these float16 files by
 `python -m attnviz.training evaluate`. The roles on the app's Heads page are scored on other sequences, 3 of 32 distinct
 random tokens, repeated once; they differ from these by a few hundredths.
 
@@ -102,14 +104,26 @@ def score(names: Iterable[str], text: str) -> dict[str, dict]:
         made = {"made": scores[name]["made"]} if "made" in scores.get(name, {}) else {}
         scores[name] = (
             made
+            | _state(model.config)
             | evaluate(model, tokenizer, text)
             | {
-                "cache_numbers_per_token": int(cached_numbers(model.config, 1).value),
+                "cache_numbers_per_token": _grows(model.config),
                 "parameters": sum(p.numel() for p in model.parameters()),
                 "characters": len(text),
             }
         )
     return {name: scores[name] for name in list_checkpoints() if name in scores}
+
+
+def _grows(config: ModelConfig) -> int:
+    """Return the numbers that a token adds to the caches; a state does not grow."""
+    return int((cached_numbers(config, 2) - cached_numbers(config, 1)).value)
+
+
+def _state(config: ModelConfig) -> dict[str, int]:
+    """Return the numbers of the states, of a model that has some."""
+    numbers = int(cached_numbers(config, 1).value) - _grows(config)
+    return {"state_numbers": numbers} if any(layer.mixer.state() for layer in config.layers) else {}
 
 
 def stored_scores() -> dict[str, dict]:
@@ -162,11 +176,16 @@ def _table(scores: dict[str, dict]) -> str:
     for name, s in scores.items():
         text, random = s["repeated_text"], s["repeated_random"]
         rows.append(
-            f"| {name} | {s['parameters']:,} | {s['cache_numbers_per_token']:,} | {s['bits_per_character']:.3f} "
+            f"| {name} | {s['parameters']:,} | {_cache(s)} | {s['bits_per_character']:.3f} "
             f"| {s['previous_token']['previous_token']:.2f} | {text['induction']:.2f} | {text['gain']:.2f} "
             f"| {random['induction']:.2f} | {random['gain']:.2f} |"
         )
     return "\n".join(rows)
+
+
+def _cache(scores: Mapping[str, int]) -> str:
+    state = scores.get("state_numbers", 0)
+    return f"{scores['cache_numbers_per_token']:,}" + (f", and a state of {state:,}" if state else "")
 
 
 def _hashes(names: list[str]) -> str:

@@ -14,11 +14,13 @@ from attnviz.cost import cache as cached_numbers
 from attnviz.mechanisms import Dense, IndexedGrouped, Layer
 from attnviz.modules import Recording, Transformer
 from attnviz.training import export, further
-from attnviz.training.__main__ import DECAY, FAMILY, PRIMER_AGAIN, second_steps
+from attnviz.training.__main__ import DECAY, FAMILY, PRIMER_AGAIN, config_of, second_steps
+from attnviz.training.__main__ import DELTA as DELTA_SHIPPED
 from attnviz.training.data import Batches
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, repetition_scores
-from attnviz.training.export import mean_of, quality_svg
-from attnviz.training.train import Recipe, initial, load_weights, train
+from attnviz.training.export import _cache, _grows, _state, mean_of, quality_svg
+from attnviz.training.train import Recipe, _groups, initial, load_weights, train
+from tests.mixed import DELTA, HYBRID
 
 VOCAB = 97
 TINY = ModelConfig(2, 16, 4, 2, d_ff=24, vocab_size=VOCAB)
@@ -97,6 +99,8 @@ def test_training_learns(batches, tmp_path):
 class Fake:
     """A fake model with given weights and logits; it predicts t + 1 after token t with probability p."""
 
+    config = replace(TINY, n_layers=1)
+
     def __init__(self, key_of, p: float = 0.5) -> None:
         self.key_of, self.p = key_of, p
 
@@ -149,6 +153,7 @@ def test_passages_are_spread_over_the_whole_text():
     [
         TINY,
         ModelConfig(3, 16, 4, vocab_size=11, attention="mla", **LATENT),
+        HYBRID,
     ],
 )
 def test_the_cards_cache_is_what_a_live_cache_holds(config):
@@ -156,6 +161,32 @@ def test_the_cards_cache_is_what_a_live_cache_holds(config):
     cache = model.new_cache()
     model(torch.tensor([[1, 2, 3, 4, 5]]), cache=cache)
     assert cached_numbers(config, 5).value == sum(t.numel() for layer in cache for t in layer.tensors)
+
+
+def test_the_card_tells_a_state_from_what_grows():
+    state = sum(int(each.numbers.value) for each in DELTA.state())
+    assert _grows(HYBRID) == 2 * 3 * 13 and _state(HYBRID) == {"state_numbers": 2 * state} and _state(TINY) == {}
+    assert _cache({"cache_numbers_per_token": 78, "state_numbers": 2 * state}) == f"78, and a state of {2 * state:,}"
+
+
+def test_heads_with_effective_weights_are_not_scored():
+    ids = torch.randint(HYBRID.vocab_size, (3, 11))
+    assert previous_token(Transformer.random(HYBRID, 0), ids)["layer"] == 1
+    assert repetition_scores(Transformer.random(HYBRID, 0), ids)["layer"] == 1
+
+
+def test_the_rates_of_a_state_are_not_decayed():
+    decayed, kept = _groups(Transformer.random(HYBRID, 0), Recipe())
+    assert kept["weight_decay"] == 0 and [tuple(p.shape) for p in kept["params"]] == [(6,)] * 4
+    assert decayed["weight_decay"] == Recipe().weight_decay and len(_groups(Transformer.random(TINY, 0), Recipe())) == 1
+
+
+def test_the_hybrid_has_attention_in_its_last_layer_only():
+    config = config_of("hybrid")
+    assert [layer.mixer.attends for layer in config.layers] == [False, False, False, True]
+    assert config.layers[3] == config_of("gqa-4").layers[3] and config.n_kv_heads == DELTA_SHIPPED.n_key_heads
+    conv = initial(config, 1).blocks[0].attn.conv
+    assert 0.2 < conv.std() < 0.4  # uniform in ± 1 / sqrt(taps), not 0.02
 
 
 def test_the_cards_plot_names_every_variant():
