@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from attnviz.checkpoints import FOLDER, CheckpointError, list_checkpoints, load_checkpoint, shipped_config
-from attnviz.config import SHIPPED, ModelConfig
+from attnviz.config import FAMILY, SHIPPED, ModelConfig
 from attnviz.cost import cache
 from attnviz.modules import Transformer
 from attnviz.session.shared import DEFAULT_TEXT
@@ -37,13 +37,16 @@ def shipped(request):
 def test_the_family_is_whole_and_small():
     assert list_checkpoints() == list(SHIPPED)
     sizes = [(FOLDER / f"{name}.safetensors").stat().st_size for name in SHIPPED]
-    assert max(sizes) <= 5e6 and sum(sizes) <= 22e6
+    assert max(sizes) <= 5e6 and sum(sizes) <= 40e6
 
 
 def test_they_differ_in_their_attention_alone(shipped):
     name, model, *_ = shipped
     c, mha = model.config, shipped_config("mha")
-    if name == "mla":
+    if name == "hybrid":
+        assert [layer.mixer.attends for layer in c.layers] == [False, False, False, True]
+        assert c.layers[3] == shipped_config("gqa-4").layers[3]
+    elif name == "mla":
         assert c.attention == "mla" and cache(c, 1).value < cache(shipped_config("gqa-2"), 1).value
     else:
         assert c.n_kv_heads == KV_HEADS[name]
@@ -53,16 +56,17 @@ def test_they_differ_in_their_attention_alone(shipped):
 
 
 def test_a_head_looks_at_the_previous_token(shipped):
-    _, model, ids, _ = shipped
-    assert previous_token(model, passages(ids, 4, 128))["previous_token"] >= 0.5
+    name, model, ids, _ = shipped
+    if name in FAMILY:  # in the hybrid a convolution and a state do it
+        assert previous_token(model, passages(ids, 4, 128))["previous_token"] >= 0.5
 
 
 @pytest.mark.slow
 def test_a_head_looks_up_what_followed_in_real_text_and_in_random_tokens(shipped):
-    _, model, ids, _ = shipped
+    name, model, ids, _ = shipped
     for segments in (passages(ids, 6, 40), torch.randint(2048, (6, 40))):
         scored = repetition_scores(model, segments)
-        assert scored["induction"] >= 0.30 and scored["gain"] >= 1.5, scored
+        assert (scored["induction"] >= 0.30 or name not in FAMILY) and scored["gain"] >= 1.5, scored
 
 
 @pytest.mark.slow
@@ -76,9 +80,10 @@ def test_the_cards_scores_are_those_of_trained_models_that_look_up():
     assert set(SCORES) == set(SHIPPED)
     for name, s in SCORES.items():
         assert s["bits_per_character"] <= (1.55 if name == "mha" else 1.6), name
-        assert s["previous_token"]["previous_token"] >= 0.5, name
+        assert s["previous_token"]["previous_token"] >= 0.5 or name not in FAMILY, name
         for kind in ("repeated_text", "repeated_random"):
-            assert s[kind]["induction"] >= 0.30 and s[kind]["gain"] >= 1.5, (name, kind)
+            assert s[kind]["gain"] >= 1.5, (name, kind)
+            assert s[kind]["induction"] >= 0.30 or name not in FAMILY, (name, kind)
 
 
 def test_every_character_outside_ascii_is_split_into_its_bytes():

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.checkpoints import load_checkpoint
+from attnviz.config import FAMILY
 from attnviz.figures import step_captions as captions
 from attnviz.steps import Arithmetic, Selection, Walk, record
 from tests.arithmetic import check
@@ -14,7 +15,7 @@ from tests.reading import numbers_in, numbers_where
 IDS = (5, 17, 5, 17, 101, 3, 5, 29, 31)
 
 
-@pytest.fixture(scope="module", params=list_checkpoints())
+@pytest.fixture(scope="module", params=FAMILY)
 def walk(request) -> Walk:
     return Walk(record(load_checkpoint(request.param)[0], IDS, 1), Selection(3, 0, 7, 2))
 
