@@ -34,6 +34,8 @@ def summary(model: ModelConfig) -> str:
         return model.mixer.summary()
     names = Counter(mixer.name for layer in model.layers for mixer in layer.mixers)
     text = listed(f"{name} in {count(n, 'layer')}" for name, n in names.items())
+    if n_readers := sum(layer.shares_cache_of is not None for layer in model.layers):
+        text += f", {n_readers} of the {model.n_layers} on another layer's cache"
     return text[0].upper() + text[1:]
 
 

@@ -156,7 +156,8 @@ class Grouped(Windowed):
         return int(self.head_dim * self.rotary_fraction) // 2 * 2
 
     def summary(self) -> str:
-        readers = f"{self.n_heads} query heads read" if self.n_heads > 1 else "1 query head reads"
+        sinks = " with a learned sink logit each" if self.sink_logits else ""
+        readers = f"{self.n_heads} query heads{sinks} read" if self.n_heads > 1 else "1 query head reads"
         return f"{self.kind.upper()}: {readers} {count(self.n_kv_heads, 'KV head')}"
 
     def maps_finding(self) -> str:

@@ -92,8 +92,8 @@ def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
     (arXiv 2305.13245). mla and hybrid get the same number of tokens in one run each. `<variant>-second` continues each
     of them, for as many steps as give all variants the same total number of tokens.
     """
-    if variant in (*further.VARIANTS, further.INDEXER):
-        return further.start_of(variant, seed, lambda: trained(further.INDEXER, runs))
+    if variant in further.RUNS:
+        return further.start_of(variant, seed, lambda run: trained(run, runs))
     first = variant.removesuffix("-second")
     if first != variant:
         model = trained(first, runs)
@@ -147,26 +147,31 @@ def export(args: argparse.Namespace) -> None:
     """
     exported = [name for name in (args.variants or EXPORTED) if name in EXPORTED]
     for variant in exported:
-        ends = ("",) if variant in further.VARIANTS else ("", "-second")
-        models = [trained(variant + end, args.runs) for end in ends]
+        ends = (variant, f"{variant}-second")
+        models = [trained(run, args.runs) for run in ends if run in TRAINED]
         save_checkpoint(mean_of(*models) if len(models) > 1 else models[0], FOLDER / f"{variant}.safetensors")
         if variant == FRONT:
             save_front_door(load_checkpoint(variant)[0], Tokenizer().encode(FRONT_TEXT), FOLDER / "front.npz")
     scores = score(exported, read_text(args.text))
     for name in exported:
         scores[name]["made"] = made_here(args.hours)
-    base, own = Recipe(PRIMER, HOLD, 0), Recipe(PRIMER, HOLD, DECAY, seed=args.seed)
+    facts = card_facts(args.seed)
+    write_card(write_scores(scores), facts, {"hybrid": hybrid_recipe(facts["tokens"]), **further.recipes()})
+
+
+def card_facts(seed: int) -> dict[str, Any]:
+    """Return the numbers of the family's recipe, for the model card."""
+    base, own = Recipe(PRIMER, HOLD, 0), Recipe(PRIMER, HOLD, DECAY, seed=seed)
     second = Recipe(decay_steps=SECOND, dropout=SECOND_DROPOUT)
-    facts = {
+    return {
         "shape": f"{SHAPE['n_layers']} layers, d_model {SHAPE['d_model']}, 8 query heads of 24, "
         f"SwiGLU of {SHAPE['d_ff']}, RMSNorm before each part, RoPE (half-split, theta 10,000), tied embeddings, "
         "context 256.",
         "vocab_size": VOCAB_SIZE, "tokens": own.tokens + second.tokens, "shared": base.tokens, "peak_lr": own.peak_lr,
-        "decay": DECAY, "rows": own.text_rows + own.repeat_rows, "seed": args.seed,
+        "decay": DECAY, "rows": own.text_rows + own.repeat_rows, "seed": seed,
         "again": Recipe(PRIMER_AGAIN["mqa"]).tokens, "second": SECOND, "fewer": SECOND - second_steps("mqa"),
         "dropout": SECOND_DROPOUT,
     }  # fmt: skip
-    write_card(write_scores(scores), facts, {"hybrid": hybrid_recipe(own.tokens + second.tokens), **further.recipes()})
 
 
 def _arguments() -> argparse.Namespace:

@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 import torch
@@ -139,7 +140,7 @@ def write_scores(scores: dict[str, dict]) -> dict[str, dict]:
 
 def made_here(duration: str) -> str:
     """Describe this machine, and how long a training took: a sentence for the card, kept with the scores."""
-    return f"two cores of a {_processor()}, no accelerator, torch {torch.__version__}; {duration}"
+    return f"two cores, {_processor()}, no accelerator, torch {torch.__version__}; {duration}"
 
 
 def write_card(scores: dict[str, dict], facts: dict, recipes: Mapping[str, str]) -> None:
@@ -150,11 +151,16 @@ def write_card(scores: dict[str, dict], facts: dict, recipes: Mapping[str, str])
         n_characters=next(iter(scores.values()))["characters"],
         machine=_machines(scores),
         others=f": {listed(OTHERS[name] for name in scores if name in OTHERS)}" if scores.keys() & OTHERS else "",
-        recipes="".join(f"- **{name}.** {text}\n" for name, text in recipes.items() if name in scores),
+        recipes="".join(_item(f"**{name}.** {text}") for name, text in recipes.items() if name in scores),
         **facts,
     )
     (FOLDER / "README.md").write_text(card)
     (FOLDER / "quality.svg").write_text(quality_svg(scores))
+
+
+def _item(text: str) -> str:
+    """Return an item of a list, wrapped like the rest of the card."""
+    return fill(f"- {text}", 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _machines(scores: dict[str, dict]) -> str:

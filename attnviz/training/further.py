@@ -53,11 +53,11 @@ def _mixed(start: ModelConfig, layers: list[Layer]) -> ModelConfig:
     return replace(start, mixed_layers=tuple(layers))
 
 
-def start_of(variant: str, seed: int, indexed: Callable[[], Transformer]) -> tuple[Transformer, Recipe]:
-    """Return the initial model and the recipe of a run. indexed: loads the model of the finished run INDEXER."""
+def start_of(variant: str, seed: int, trained: Callable[[str], Transformer]) -> tuple[Transformer, Recipe]:
+    """Return the initial model and the recipe of a run. trained: loads the model of a finished run."""
     recipe = Recipe(decay_steps=STEPS[variant], peak_lr=PEAK_LR, dropout=DROPOUT, seed=seed + 3)
     if variant == "sparse":
-        return indexed(), recipe
+        return trained(INDEXER), recipe
     start, _ = load_checkpoint(START)
     model = Transformer.random(config_of(variant.removesuffix("-indexer"), start.config), seed)
     known = start.state_dict()

@@ -49,7 +49,7 @@ def test_they_differ_in_their_attention_alone(shipped):
     elif name == "mla":
         assert c.attention == "mla" and cache(c, 1).value < cache(shipped_config("gqa-2"), 1).value
     else:
-        assert c.n_kv_heads == KV_HEADS[name]
+        assert c.n_kv_heads == KV_HEADS.get(name, 4)
     assert (c.n_layers, c.d_model, c.n_heads, c.d_ff, c.vocab_size) == (
         mha.n_layers, mha.d_model, mha.n_heads, mha.d_ff, mha.vocab_size,
     )  # fmt: skip
@@ -79,7 +79,7 @@ def test_a_story_it_never_saw_is_less_of_a_surprise_than_to_a_model_untrained(sh
 def test_the_cards_scores_are_those_of_trained_models_that_look_up():
     assert set(SCORES) == set(SHIPPED)
     for name, s in SCORES.items():
-        assert s["bits_per_character"] <= (1.55 if name == "mha" else 1.6), name
+        assert s["bits_per_character"] <= {"mha": 1.55, "shared": 1.61}.get(name, 1.6), name
         assert s["previous_token"]["previous_token"] >= 0.5 or name not in FAMILY, name
         for kind in ("repeated_text", "repeated_random"):
             assert s[kind]["gain"] >= 1.5, (name, kind)
@@ -152,3 +152,28 @@ def test_a_file_that_cannot_be_used_gives_one_clear_sentence(kind, tmp_path):
     with pytest.raises(CheckpointError) as error:
         load_checkpoint(damaged(kind, tmp_path / "x.safetensors"))
     assert "x.safetensors" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_those_beside_the_family_have_what_their_name_says():
+    sinks, shared = map(shipped_config, ("sinks", "shared"))
+    assert [(layer.mixer.window, layer.mixer.sink_logits) for layer in sinks.layers] == [(32, True), (None, True)] * 2
+    assert [layer.shares_cache_of for layer in shared.layers] == [None, None, 1, 1]
+    assert 2 * cache(shared, 1).value == cache(shipped_config("gqa-4"), 1).value
+
+
+@pytest.mark.skipif("sparse" not in SHIPPED, reason="its training has not ended")
+def test_the_indexer_keeps_most_of_what_dense_attention_would_weigh():
+    """Of 256 tokens it keeps 32 keys: a random choice, or the nearest, would keep far less of the same maps."""
+    assert {(layer.mixer.top_k, layer.mixer.n_kv_heads) for layer in shipped_config("sparse").layers} == {(32, 4)}
+    dense, tokenizer = load_checkpoint("sparse")
+    ids = tokenizer.encode(STORY)[:256]
+    for block in dense.blocks:
+        block.attn.top_k = 256
+    kept, nearest = [], []
+    for one in trace(dense, ids).layers:
+        last = one.weights[:, 128:].mean(0)  # (128, 256), queries with at least 129 keys
+        best = np.argsort(np.where(one.allowed[128:], one.own["index_scores"][128:], -np.inf))[:, -32:]
+        kept.append(np.take_along_axis(last, best, 1).sum(-1).mean())
+        near = np.arange(128, 256)[:, None] - np.arange(32)
+        nearest.append(np.take_along_axis(last, near, 1).sum(-1).mean())
+    assert np.mean(kept) > 0.8 and np.mean(kept) > np.mean(nearest) + 0.05, (kept, nearest)

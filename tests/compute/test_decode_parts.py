@@ -13,7 +13,7 @@ from attnviz.checkpoints import load_checkpoint
 from attnviz.compute import decode as compute
 from attnviz.compute.choices import with_text_of
 from attnviz.compute.view import View
-from attnviz.config import SHIPPED
+from attnviz.config import FAMILY
 from attnviz.decode import comparisons
 from attnviz.figures.decode import single_text
 from attnviz.figures.decode_caches import sampled
@@ -82,7 +82,7 @@ def test_texts_that_share_blocks_are_those_of_a_plain_cache() -> None:
     assert found.unused_if_reserved == 3 * (512 - found.n_tokens)
 
 
-@pytest.mark.parametrize("model", SHIPPED)
+@pytest.mark.parametrize("model", FAMILY)
 def test_what_decode_writes_at_first_does_not_repeat(model: str) -> None:
     """Of the first 64 tokens, no four in a row occur twice, and no six occurred in the story."""
     settings = with_text_of(PAGES["decode"], Settings())
@@ -94,7 +94,7 @@ def test_what_decode_writes_at_first_does_not_repeat(model: str) -> None:
     assert single_text(compute.written_of(v, 64).steps[: compute.AHEAD]) == ""  # most steps have a choice
 
 
-@pytest.mark.parametrize("model", SHIPPED)
+@pytest.mark.parametrize("model", FAMILY)
 @pytest.mark.parametrize("text", (DEFAULT_TEXT, "a a a a a a a a a a a a", "床前明月光，疑是地上霜。床前明月光，"))
 def test_texts_that_share_blocks_differ(model: str, text: str) -> None:
     """On a text that the model repeats, equal ones were shown as different texts."""

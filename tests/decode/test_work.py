@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.checkpoints import load_checkpoint
 from attnviz.checkpoints.stored import stored
 from attnviz.checks import ConfigError
+from attnviz.config import FAMILY
 from attnviz.cost.decode import decode_step
 from attnviz.decode import read, step_with_cache, step_without_cache
 from attnviz.decode.work import weight_dtype
@@ -77,7 +78,7 @@ def test_weights_stored_in_half_precision_are_read_as_stored_and_fill_a_float32_
     assert weight_dtype(model) == str(dtype).split(".")[1] and weight_dtype(small()) == "float32"
 
 
-@pytest.mark.parametrize("name", list_checkpoints())
+@pytest.mark.parametrize("name", FAMILY)
 def test_a_step_of_a_shipped_checkpoint_is_that_of_the_cost_page(name):
     model, _ = load_checkpoint(name)
     counted, known = step_with_cache(model, 251), decode_step(model.config, 251, bits=32, weight_bits=32)

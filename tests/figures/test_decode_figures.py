@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from attnviz import decode
-from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.checkpoints import load_checkpoint
 from attnviz.compute import models
+from attnviz.config import FAMILY
 from attnviz.decode.comparisons import (
     Bounded,
     Compared,
@@ -160,7 +161,7 @@ def test_steps_that_leave_nothing_to_draw_are_counted_unless_greedy() -> None:
 
 def test_a_step_of_a_checkpoint_reads_more_weights_than_cache() -> None:
     """The page claims this; it holds up to the longest text that it decodes."""
-    for name in list_checkpoints():
+    for name in FAMILY:
         work = decode.step_with_cache(load_checkpoint(name)[0], models.MAX_TOKENS)
         assert work.weight_bytes > work.cache_bytes
 
