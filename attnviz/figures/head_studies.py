@@ -48,7 +48,7 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
     L, H = values.shape
     low, high = (np.unravel_index(at, values.shape) for at in (values.argmin(), values.argmax()))
     figure = base_figure(60 + rows_height(L, 40), showlegend=False, hovermode="closest")
-    _add_cells(figure, values, f"{heading} %{{z:.{decimals}f}}{unit}", decimals)
+    add_cells(figure, values, f"{heading} %{{z:.{decimals}f}}{unit}", decimals)
     line = {"color": TEXT, "width": 2}
     figure.add_shape(type="rect", x0=head - 0.5, x1=head + 0.5, y0=layer - 0.5, y1=layer + 0.5, line=line)
     least, most, here = (f"{values[at]:.{decimals}f}" for at in (low, high, (layer, head)))
@@ -73,16 +73,16 @@ def _sinks(first_token: np.ndarray) -> str:
     return f"{n} of {count(first_token.size, 'head')} put{'s' * (n == 1)} over half of the weight on the first token"
 
 
-def _add_cells(figure: Chart, values: np.ndarray, hover: str, decimals: int) -> None:
-    """Add an L x H table; the numbers are a separate trace: only some tables have them."""
+def add_cells(figure: Chart, values: np.ndarray, hover: str, decimals: int) -> None:
+    """Add an L x H table, NaN for no number; the numbers are a separate trace: only some tables have them."""
     L, H = values.shape
     figure.add_heatmap(
-        z=values.astype(np.float32), colorscale=TABLE, zmin=0, zmax=max(float(values.max()), 1e-6),
+        z=values.astype(np.float32), colorscale=TABLE, zmin=0, zmax=max(float(np.nanmax(values)), 1e-6),
         showscale=False, xgap=2, ygap=2, hovertemplate=f"layer %{{y}}, head %{{x}}<br>{hover}<extra></extra>",
     )  # fmt: skip
     if H <= 8:
         layers, heads = np.indices((L, H)).reshape(2, -1)
-        text = [f"{value:.{decimals}f}" for value in values.ravel()]
+        text = ["" if np.isnan(value) else f"{value:.{decimals}f}" for value in values.ravel()]
         font = {"size": 12, "color": TEXT}
         figure.add_scatter(x=heads, y=layers, text=text, mode="text", textfont=font, hoverinfo="skip")
     ticks = {**BARE, "tickmode": "array", "tickfont": {"size": 11}}

@@ -129,6 +129,7 @@ class Mixer(Mechanism):
     n_sinks: int = 0
     sink_logits: bool = False  # one learned sink logit per query head: its share of the weight goes to no token
     reads_cache: bool = False  # the keys and values of another layer, and none of its own
+    top_k: int | None = None  # keys per query that an indexer keeps; None: it has no indexer
     if TYPE_CHECKING:  # fields of one mixer, properties of another
 
         @property

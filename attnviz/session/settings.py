@@ -19,6 +19,7 @@ from attnviz.session.pages.cost import CostSettings
 from attnviz.session.pages.decode import DecodeSettings
 from attnviz.session.pages.heads import HeadsSettings
 from attnviz.session.pages.lessons import LessonSettings
+from attnviz.session.pages.linear import LinearSettings
 from attnviz.session.pages.mistakes import MistakeSettings, hunting
 from attnviz.session.pages.practice import PracticeSettings
 from attnviz.session.pages.query_groups import GroupingSettings
@@ -33,7 +34,7 @@ MAX_QUOTED_CHARS = 40  # of a link's value in a notice
 @dataclass(frozen=True)
 class Settings(
     ShowSettings, LessonSettings, HeadsSettings, PracticeSettings, CostSettings, MistakeSettings, DecodeSettings,
-    StepsSettings, GroupingSettings, RopeSettings, SharedSettings,
+    StepsSettings, LinearSettings, GroupingSettings, RopeSettings, SharedSettings,
 ):  # fmt: skip
     """All settings; in a link, those of the last class come first. The defaults are what a bare address shows."""
 

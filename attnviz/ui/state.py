@@ -350,7 +350,7 @@ def control(
 ) -> Any:
     """Draw a widget for one field of the settings: `control(st.slider, "Layers", "n_layers", width=220)`.
 
-    A number's limits are those of the field; max_value may narrow them.
+    A number's limits are those of the field; min_value and max_value may narrow them.
     shown: the widget's value, if the field's own value is not among the options.
     reruns: the parts that show the field; by default the part that contains the widget; () for the whole page.
     place: key prefix of a second widget for the same field. then: called after the field has changed.
@@ -361,9 +361,10 @@ def control(
     kind = KINDS[field]
     if isinstance(kind, Number) and "options" not in options:
         number = int if kind.whole else float
+        low = number(max(kind.low, options.get("min_value", kind.low)))
         high = number(min(kind.high, options.get("max_value", kind.high)))
-        options |= {"min_value": number(kind.low), "max_value": high}
-        value = number(min(max(value, kind.low), high))
+        options |= {"min_value": low, "max_value": high}
+        value = number(min(max(value, low), high))
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
     parts = [_CURRENT_PART.get()] if reruns is None else reruns
     drawn = _Drawn(field, key, own, st.session_state[key], options.get("options"), parts, then)

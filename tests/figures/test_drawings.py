@@ -45,6 +45,11 @@ NOTHING_NEW = {  # tabs whose figures other tabs draw too, or that have none
 }  # fmt: skip
 
 
+WAITING = {  # for checkpoints whose training has not ended: tests/ui/test_linear_page.py draws them with small models
+    "attnviz.figures.linear.recall", "attnviz.figures.sparse.kept_by_k", "attnviz.figures.sparse.sink_shares",
+}  # fmt: skip
+
+
 def settings_of(path: str, tab: str) -> dict[str, object]:
     return SETTINGS.get((path, tab), {})
 
@@ -89,7 +94,7 @@ def drawn() -> dict[str, list[Drawing]]:
 
 def test_every_figure_is_drawn_by_some_page(drawn):
     assert len(functions()) > 30
-    missing = functions() - set(drawn)
+    missing = functions() - set(drawn) - WAITING
     assert not missing, f"no page draws {missing}, or it needs settings that SETTINGS does not have"
 
 

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from attnviz.session.page import LOOK_AROUND, Page
-from attnviz.session.pages import cost, decode, heads, lessons, mistakes, overview, practice, query_groups, rope, steps
+from attnviz.session.pages import (
+    cost,
+    decode,
+    heads,
+    lessons,
+    linear,
+    mistakes,
+    overview,
+    practice,
+    query_groups,
+    rope,
+    steps,
+)
 
 ALL = tuple(
-    file.PAGE for file in (overview, lessons, heads, query_groups, rope, steps, decode, cost, mistakes, practice)
+    file.PAGE
+    for file in (overview, lessons, heads, query_groups, linear, rope, steps, decode, cost, mistakes, practice)
 )  # in the order of the sidebar
 PAGES = {page.path: page for page in ALL}
 PURPOSES = {  # the groups of the overview: what each offers
