@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 FLOAT32 = 32  # bits: the small models run in float32, and their pages count its bytes
 MISSING = "–"
+OF_ROTATION = {  # placeholders that a layer without queries and keys to rotate does not have
+    "n_pairs", "shortest_wavelength", "longest_wavelength", "n_turning", "pair", "degrees", "early_loss", "late_loss",
+    "late_loss_scaled", "best_scaling",
+}  # fmt: skip
 
 
 class Placeholder(NamedTuple):
@@ -48,7 +52,11 @@ class Placeholder(NamedTuple):
 def filled(text: str, view: View) -> str:
     """Fill in each placeholder's value for this view; a dash if the model cannot run on this text."""
     runs = drawable(view)
-    return replaced(text, lambda name: PLACEHOLDERS[name].value(view) if runs else MISSING)
+    turns = runs and view.mixer.rotary_dim > 0
+    return replaced(
+        text,
+        lambda name: PLACEHOLDERS[name].value(view) if runs and (turns or name not in OF_ROTATION) else MISSING,
+    )
 
 
 def table() -> str:

@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from attnviz.compute import models
+from attnviz.compute.placeholders import MISSING, OF_ROTATION, PLACEHOLDERS, filled
+from attnviz.compute.view import View
 from attnviz.mechanisms import GatedDelta
 from attnviz.mistakes import CannotOccur, all_mistakes, load_mistake
 from attnviz.modules import Transformer
 from attnviz.session.pages import PAGES
+from attnviz.session.settings import Settings
 from tests.mixed import HYBRID
 from tests.pages import DECODE, HEADS, STEPS, opened, pictures, said, sent, sentences
 from tests.walk import decode_little
@@ -66,3 +69,11 @@ def test_each_mistake_shows_in_it_or_is_refused_in_a_sentence():
         else:
             assert found.sentence
     assert 0 < refused < len(all_mistakes()) / 2
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_each_placeholder_of_a_lesson_has_a_value_or_a_dash(layer):
+    view = View(Settings(text=TEXT, model="own", layer=layer, head=4))
+    for name in PLACEHOLDERS:
+        text = filled(f"{{{name}}}", view)
+        assert text and (layer or name not in OF_ROTATION or text == MISSING), name
