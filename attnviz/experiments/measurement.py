@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from attnviz.config import RUN_FIELDS, ModelConfig
 from attnviz.modules import KVCache, StateCache, Transformer
-from attnviz.modules.transformer import build_attention, check_runnable
+from attnviz.modules.building import build_attention
+from attnviz.modules.runnable import check_runnable
 
 WARM_UP, REPEATS = 2, 9  # untimed and timed steps
 DTYPES = {16: torch.bfloat16, 32: torch.float32}

@@ -25,8 +25,8 @@ from attnviz.cost.variants import with_latent
 from attnviz.experiments.equalities import cached_bytes
 from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.group_quality import Member
+from attnviz.modules.building import build_attention
 from attnviz.modules.masks import attention_mask
-from attnviz.modules.transformer import build_attention
 from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
 from tests.arithmetic import results

@@ -11,7 +11,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     message, n, n_built = "", model.config.n_layers, 0
     try:
         for _ in range(n):
-            wrong.module("modules.transformer").build_attention(model.config)
+            wrong.module("modules.building").build_attention(model.config)
             n_built += 1
     except AttributeError as error:
         message = raised(error)

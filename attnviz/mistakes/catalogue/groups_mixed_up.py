@@ -41,7 +41,7 @@ MISTAKE = Mistake(
     kind="raises",
     changes=(
         Change(
-            "modules/transformer.py",
+            "modules/building.py",
             right="model.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, "
             "out_bias=c.o_bias,",
             wrong="model.d_model, c.n_heads, c.n_heads // c.n_kv_heads, head_dim=c.head_dim, "
@@ -69,7 +69,7 @@ MISTAKE = Mistake(
     "heads in the GQA paper, and groups of 8 are 4 KV heads.",
     test="""
 from attnviz.config import ModelConfig
-from attnviz.modules.transformer import build_attention
+from attnviz.modules.building import build_attention
 
 def test_the_number_counts_kv_heads():
     layer = build_attention(ModelConfig(n_layers=1, d_model=48, n_heads=8, n_kv_heads=4))
