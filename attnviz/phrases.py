@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+
+HYPHEN = re.compile(r"(?<=\w)(\\?-)(?=\d)")  # of a name: GQA-4, GPT-2
+EQUALS = re.compile(r"(?<!\w)(\w[\w₀-₉ₐ-ₜ]{0,3}) = (?=[\d√(−-])")  # after a letter: D = 128
 
 
 def count(n: int, what: str) -> str:
@@ -47,3 +51,10 @@ def isolated(label: str) -> str:
 def in_quotes(label: str) -> str:
     """Return a token's label in quotation marks, for plain text."""
     return f"“{isolated(label)}”"
+
+
+def unbroken(text: str) -> str:
+    """Return markdown whose lines do not break within "GQA-4" or "D = 128"; code stays as it is."""
+    parts = text.split("`")  # every second one is code
+    parts[::2] = [EQUALS.sub("\\1\u00a0=\u00a0", HYPHEN.sub("\\1\u2060", part)) for part in parts[::2]]
+    return "`".join(parts)

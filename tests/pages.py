@@ -6,6 +6,8 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from tests.reading import plain
+
 ROOT = Path(__file__).parents[1]
 FRONT, HEADS, GROUPS, ROPE = "app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py"
 COST, STEPS, DECODE = "pages/4_cost.py", "pages/5_steps.py", "pages/6_decode.py"
@@ -35,12 +37,12 @@ def checked(app: AppTest) -> AppTest:
 def said(block: object) -> str:
     """Return all texts of a page or of a part of it, one per line."""
     boxes = (block.info, block.warning, block.error, block.success)
-    return "\n".join(each.value for kind in (block.markdown, block.caption, *boxes) for each in kind)
+    return plain("\n".join(each.value for kind in (block.markdown, block.caption, *boxes) for each in kind))
 
 
 def sent(app: AppTest) -> str:
     """Return what the page's components are sent and what its charts are called, one per line."""
-    components = [each.proto.bytes.decode(errors="ignore") for each in app.get("bidi_component")]
+    components = [plain(each.proto.bytes.decode(errors="ignore")) for each in app.get("bidi_component")]
     return "\n".join([*components, *(chart.proto.alt for chart in app.get("plotly_chart"))])
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 
-PLAIN = str.maketrans({"−": "-", "\u2009": " "})
+UNBROKEN = {"\u2060": None, "\u00a0": " "}  # what keeps a line from breaking within a name or a value
+PLAIN = str.maketrans({"−": "-", "\u2009": " ", **UNBROKEN})
 SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+|·10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?"
 ALONE = re.compile(rf"(?<![\w.-])[-+]?{NUMBER}")  # not those of names: GQA-2, int4, W_3
 
 
+def plain(text: str) -> str:
+    """Return a text, or one that JSON has escaped, without what keeps its lines from breaking."""
+    return text.translate(str.maketrans(UNBROKEN)).replace(r"\u2060", "").replace(r"\u00a0", " ")
+
+
 def numbers_in(text: str) -> list[float]:
     """Return the numbers of a text in their order, without those of names and quoted tokens."""
-    plain = re.sub(r"“[^”]*”", "", text.translate(PLAIN).replace("\\", "").replace("{,}", ","))
-    return [value(found[0]) for found in ALONE.finditer(plain)]
+    unquoted = re.sub(r"“[^”]*”", "", text.translate(PLAIN).replace("\\", "").replace("{,}", ","))
+    return [value(found[0]) for found in ALONE.finditer(unquoted)]
 
 
 def numbers_where(pattern: str, text: str) -> list[float]:

@@ -1,6 +1,6 @@
 """Counts, lists and tokens in sentences."""
 
-from attnviz.phrases import count, first_of, in_quotes, listed, span, written
+from attnviz.phrases import count, first_of, in_quotes, listed, span, unbroken, written
 
 
 def test_a_noun_is_singular_for_one_thing_only() -> None:
@@ -25,3 +25,11 @@ def test_letters_from_right_to_left_are_isolated_and_others_left_as_they_are() -
 def test_one_is_said_as_one() -> None:
     assert span("0.2", "0.7") == "0.2 to 0.7" and span("0.7", "0.7") == "0.7"
     assert first_of(1, "token") == "first token" and first_of(4, "token") == "first 4 tokens"
+
+
+def test_no_line_breaks_within_a_name_or_a_value() -> None:
+    """U+2060 joins what stands around it, U+00A0 is a space at which no line is broken."""
+    assert unbroken("GQA-4 and GPT\\-2") == "GQA-\u20604 and GPT\\-\u20602"
+    assert unbroken("D = 128: head_dim; M₁ = 3") == "D\u00a0=\u00a0128: head_dim; M₁\u00a0=\u00a03"
+    same = ("top-level", "5 - 3", "-2", "`gqa-4`", "as many = all", "a(2) = 3")
+    assert [unbroken(text) for text in same] == list(same)

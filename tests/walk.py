@@ -32,6 +32,7 @@ from attnviz.ui import charts
 from tests.legends import ambiguous
 from tests.pages import COST, DECODE, FRONT, GROUPS, HEADS, ROPE, STEPS
 from tests.pages import opened as opened_page
+from tests.reading import plain
 
 OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
 # Practice prints equations after an answer: tests/practice/test_drills.py evaluates them.
@@ -273,7 +274,7 @@ def _said(app: AppTest) -> Iterator[Said]:
         elif node.type == "latex":
             yield Said(proto.body.strip("$\n"), tex=True)
         elif node.type not in ("page_link", "html", "code"):  # whose equals signs belong to addresses, CSS and Python
-            yield from map(Said, _texts(proto))
+            yield from map(Said, map(plain, _texts(proto)))
 
 
 def _sent(data: bytes) -> object:
@@ -305,7 +306,7 @@ def _strings(part: object) -> list[Said]:
 def _add_strings(part: object, found: list[Said]) -> None:
     """Add them to a list: a generator in each of a million parts takes six times as long."""
     if type(part) is str:
-        found.append(Said(part))
+        found.append(Said(plain(part)))
     elif type(part) is dict:
         for name, each in part.items():
             if type(each) in NESTED and name not in ("bdata", "source"):  # nor source code

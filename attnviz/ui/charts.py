@@ -14,6 +14,7 @@ import streamlit as st
 
 from attnviz.figures.drawing import Caption, Drawing
 from attnviz.figures.margins import with_room
+from attnviz.phrases import unbroken
 from attnviz.ui import state
 from attnviz.ui.components.save_picture import prints_link, save_picture
 from attnviz.ui.qr_code import address
@@ -66,13 +67,13 @@ def picture(drawing: Drawing, key: str) -> None:
     """Show the title, the note and the chart, without numbers and downloads."""
     with st.container(key=f"figure-{key}"):  # the element that a lesson marks and a link with `only` selects
         st.markdown(f"## {drawing.title}")
-        st.caption(drawing.note, help=drawing.more or None)
+        st.caption(unbroken(drawing.note), help=drawing.more or None)
         chart = with_room(drawing.chart)
         if state.current().present and (drawing.tall or chart.layout["height"] > PRESENTED_HEIGHT):
             chart = chart.at_height(PRESENTED_HEIGHT)
         st.plotly_chart(chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
         if drawing.below:
-            st.caption(drawing.below)
+            st.caption(unbroken(drawing.below))
 
 
 def calculation(formula: str, letters: str, key: str) -> None:
@@ -101,7 +102,7 @@ def _equations(formula: str, letters: str) -> None:
     if formula:
         equations(formula)
     if letters:
-        st.caption(letters)
+        st.caption(unbroken(letters))
 
 
 def equations(lines: str) -> None:

@@ -78,6 +78,38 @@ def one_click_compares_two_models_and_the_address_says_so(page: Page) -> None:
     expect(page.get_by_role("figure", name=after)).to_be_visible()
 
 
+FOCUSED = "() => [document.activeElement.ariaLabel, document.activeElement.localName].join()"
+
+
+def the_question_is_asked_and_a_row_opened_by_the_keyboard_alone(page: Page) -> None:
+    page.get_by_role("combobox", name="Model to serve").focus()
+    asked = (("Model", "Gemma 3 27B"), ("Context", "20000"), ("Sequences", "10"), ("Accelerator", "RTX 4090"))
+    for field, typed in asked:
+        tab_to(page, field)
+        if typed.isdigit():
+            page.keyboard.press("Control+A")
+        page.keyboard.type(typed)
+        if not typed.isdigit():
+            page.get_by_role("option", name=re.compile(typed)).first.wait_for()
+        page.keyboard.press("Enter")
+        settle(page)
+    expect(page.get_by_text(re.compile("needs 69.6 GiB"))).to_be_visible()
+    tab_to(page, "canvas")
+    for key in ("ArrowDown", "ArrowDown", "Shift+Space"):
+        page.keyboard.press(key)
+    expect(page).to_have_url(re.compile("batch=10&.*machine="))
+    expect(page).not_to_have_url(re.compile("machine=rtx-4090"))
+
+
+def tab_to(page: Page, what: str) -> None:
+    """Press the tab key until an element of this name, or of this kind, has the focus."""
+    for _ in range(40):
+        if what in page.evaluate(FOCUSED):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"the tab key does not come to {what}")
+
+
 LONG = "model=own&n_layers=8&d_model=384&n_heads=16&n_kv_heads=16"  # takes seconds to measure
 BEGUN = "document.querySelector('[data-testid=stProgress]')?.innerText.includes('tokens:')"
 
@@ -106,6 +138,10 @@ WALK = {  # {assertion: URL, or "" to go on}; the other controls and links: test
     a_measurement_can_be_stopped: f"cost?tab=measured&{LONG}",
     after_one_that_was_stopped_decoding_is_measured_to_the_end: f"cost?tab=measured&{TINY}",
 }
+
+
+def test_the_question_is_asked_with_the_keyboard_alone(visit: Callable[..., Page]) -> None:
+    the_question_is_asked_and_a_row_opened_by_the_keyboard_alone(visit("cost?tab=cards"))
 
 
 def test_two_models_are_compared_and_decoding_is_measured(turns: Callable) -> None:

@@ -18,6 +18,7 @@ from attnviz.ui.components import rope_pair
 from attnviz.ui.lesson_bar import spoken
 from attnviz.ui.pages.overview import FIRST_LESSON
 from tests.pages import COST, FRONT, HEADS, LESSONS, MISTAKES, ROOT, ROPE, linked, opened, said, sentences
+from tests.reading import plain
 from tests.walk import decode_little
 
 pytestmark = pytest.mark.slow
@@ -106,7 +107,7 @@ def not_in_the_ring(app: AppTest, lesson: Lesson, number: int) -> set[str]:
     step, view = lesson.step(number), View(lesson.settings(number))
     if step.target in WRITTEN_IN_THE_BROWSER:
         return set()
-    shown = set(NUMBER.findall(" ".join(texts(block) for key, block in keyed(app.main) if key == step.target)))
+    shown = set(NUMBER.findall(plain(" ".join(texts(block) for key, block in keyed(app.main) if key == step.target))))
     return {name for name in placeholders(step.text) if set(NUMBER.findall(PLACEHOLDERS[name].value(view))) - shown}
 
 

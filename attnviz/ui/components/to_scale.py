@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attnviz.phrases import unbroken
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 
@@ -18,4 +19,6 @@ def to_scale(panels: list[dict], key: str, legend: Sequence[tuple[str, str]] = (
 
     legend: (colour, name) of each hue, for a saved picture.
     """
-    _mount(key=key, data=as_bytes({"panels": panels, "legend": list(legend)}))
+    texts = ("note", "line", "legend")
+    whole = [panel | {name: unbroken(panel[name]) for name in texts} for panel in panels]
+    _mount(key=key, data=as_bytes({"panels": whole, "legend": list(legend)}))

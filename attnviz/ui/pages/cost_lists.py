@@ -16,6 +16,7 @@ from attnviz.ui import state
 from attnviz.ui.pages.cost_question import PARTS
 
 SIZE_NAMES = {"": "Any size", "4": "up to 4 B", "15": "4 to 15 B", "80": "15 to 80 B", "more": "over 80 B"}
+SELECT = "Select a row to open its answer (keyboard: arrows, then Shift + Space)."
 HEIGHT, MANY = 460, 12  # pixels of a list that scrolls; rows of one that does not
 
 
@@ -36,7 +37,7 @@ def models(view: View, asked: Answer) -> None:
         st.info("No published model is of this size and kind. Choose another size, or no kind for all.")
         return
     st.markdown(f"## {figures.models_finding(answers)}")
-    st.caption("The largest that fits is on top. Select a row to open its answer.")
+    st.caption(f"The largest that fits is on top. {SELECT}")
     _table(figures.models_list(answers), "models", lambda row: {"preset": _id(answers[row])})
 
 
@@ -44,7 +45,7 @@ def cards(view: View, asked: Answer) -> None:
     """All accelerators, those that hold the model first; a row opens its answer."""
     answers = compute_cost.listed_accelerators(asked)
     st.markdown(f"## {figures.accelerators_finding(answers)}")
-    st.caption("The fastest that holds it is on top, by its peak bandwidth. Select a row to open its answer.")
+    st.caption(f"The fastest that holds it is on top, by its peak bandwidth. {SELECT}")
     _table(figures.accelerators_list(answers), "cards", lambda row: {"machine": answers[row].serving.accelerator.id})
 
 
