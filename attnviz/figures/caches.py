@@ -93,7 +93,8 @@ def _sharing_title(name: str, reads: Mapping[int, int], own: list[int]) -> str:
         verb, n = ("reads" if len(reads) == 1 else "read"), len(reads)
         return f"{name}: layer{'s' * (n > 1)} {in_a_row(list(reads))} {verb} another layer's cache"
     if caching := sum(1 for size in own if size):
-        return f"{name}: {caching} of {count(len(own), 'layer')} cache {total:,} B per token, none shared"
+        verb = "caches" if caching == 1 else "cache"
+        return f"{name}: {caching} of {count(len(own), 'layer')} {verb} {total:,} B per token, none shared"
     return f"{name}: no layer caches anything per token"
 
 

@@ -156,8 +156,8 @@ def repeated(written: Written, labels: Sequence[str], name: str, colour: str) ->
     return Drawing(
         figure,
         title=title,
-        note=f"The keys of tokens {tokens} are similar (cosine {_cosine(found.of_keys)}), their values less "
-        f"({_cosine(found.of_values)}). The delta rule writes the difference from what is held; a sum adds to it.",
+        note=f"Tokens {tokens} have keys of cosine {_cosine(found.of_keys)} and values of cosine "
+        f"{_cosine(found.of_values)}. The delta rule writes the difference from what is held; a sum adds to it.",
         more="Read with the later key, right after it was written. Of the pairs whose keys are about as similar as any "
         "two of this text, the one drawn has the most different values.",
         alt=f"{title}. {name}, tokens {both[0]} and {both[1]}.",

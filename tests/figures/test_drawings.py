@@ -34,6 +34,7 @@ SETTINGS = {  # that a drawing needs, by the path of its page, and its tab or ""
     **dict.fromkeys([("heads", ""), ("rope", ""), ("steps", "")], {"query": 24}),  # a "["
     ("rope", "latent"): {"model": "mla"},
     ("decode", ""): {"bound": 16},
+    ("linear", "sinks"): {"model": "sinks"},
     ("cost", "published"): {"preset": "selected"},
     ("cost", "facts"): {"facts": '{"model_type": "qwen3_next"}'},
     ("cost", "holders"): {"n_machines": 16},
@@ -46,7 +47,7 @@ NOTHING_NEW = {  # tabs whose figures other tabs draw too, or that have none
 
 
 WAITING = {  # for checkpoints whose training has not ended: tests/ui/test_linear_page.py draws them with small models
-    "attnviz.figures.linear.recall", "attnviz.figures.sparse.kept_by_k", "attnviz.figures.sparse.sink_shares",
+    "attnviz.figures.linear.recall", "attnviz.figures.sparse.kept_by_k",
 }  # fmt: skip
 
 

@@ -31,6 +31,7 @@ ONLY_WITH = {
     "figure-mla-position": {"model": "mla"},
     "figure-mla-sum": {"model": "mla"},
     "figure-latent-scale": {"model": "mla"},
+    **dict.fromkeys(("sink-maps", "figure-sink-shares"), {"model": "sinks"}),
     "figure-model-pasted": {"facts": FACTS},
     "figure-forms": {"preset": "deepseek-v3"},
     **dict.fromkeys(("figure-tensor", "figure-data"), {"n_machines": "16", "preset": "llama-3-70b"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnviz.session.kinds import Choice, Number, setting
-from attnviz.session.page import Page, charts
+from attnviz.session.page import Element, Page, charts
 from attnviz.session.pages.heads import HEADS
 
 PAGE = Page(
@@ -21,6 +21,8 @@ PAGE = Page(
         "context": "Cost against context",
     },
     elements=(
+        Element("sink-maps", "tabs", "One map with three kinds of sink", "sinks", usual=False),
+        Element("figure-sink-shares", "tabs", "Weight that goes to no token", "sinks", usual=False),
         *charts("tabs", {
             "shared": {"sharing-layers": "Whose cache each layer reads", "per-token": "Bytes per token, to scale"},
             "context": {
