@@ -22,7 +22,7 @@ GATES = ("full", "low rank")  # how an output gate, and a decay per channel, are
 IN_ALL_LAYERS = (  # mistakes whose comparison changes heads or rotations in all layers
     "scores_overflow_in_fp16", "scale_by_d_model", "keys_rotated_twice", "left_padding_without_shifted_positions",
     "positions_restart", "rope_on_values", "rope_in_the_other_layout", "fused_qkv_per_head", "tiled_kv_heads",
-    "fewer_flops_in_gqa", "groups_mixed_up",
+    "fewer_flops_in_gqa", "groups_mixed_up", "attribute_before_assignment", "attention_across_the_batch",
 )  # fmt: skip
 REFUSALS = {  # what cannot be done or shown with it, and why
     "score": "A head of this layer has no scores and no softmax: each effective weight follows from all tokens between "

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from attnviz import compute
 from attnviz.checkpoints import list_checkpoints
 from attnviz.config import FAMILY, ModelConfig
+from attnviz.mechanisms.delta import IN_ALL_LAYERS
 from attnviz.mistakes import RIGHT, CannotOccur, Change, Symptom, Version, all_mistakes
 from attnviz.mistakes.runs import run_padded
 from attnviz.modules import Recording, Transformer
@@ -66,11 +67,12 @@ def test_where_it_does_not_show_there_is_a_reason(name):
         try:
             MISTAKES[name].symptom(model_of(model), IDS)
         except CannotOccur as reason:
-            reasons[model] = str(reason)
-            assert MISTAKES[name].why_not(model_of(model).config) in str(reason)
+            reasons[model], config = str(reason), model_of(model).config
+            assert (MISTAKES[name].refused_by(config) or MISTAKES[name].why_not(config)) in str(reason)
         else:
             assert not MISTAKES[name].why_not(model_of(model).config)
-    assert reasons.keys() == NOT_IN.get(name, set()) & {*list_checkpoints()}
+    not_in = NOT_IN.get(name, set()) | ({"hybrid"} if name in IN_ALL_LAYERS else set())
+    assert reasons.keys() == not_in & {*list_checkpoints()}
     assert all(reason.endswith(".") and len(reason) > 60 for reason in reasons.values())
 
 
