@@ -65,3 +65,6 @@ def _check(model: Transformer, n_tokens: int) -> None:
     whole("n_tokens", n_tokens)
     if windows := model.config.windows:
         raise ConfigError(f"sliding_window must be None to be counted here, not {windows[0]}")
+    for _, layer in model.config.layer_counts:
+        if why := layer.mixer.cannot("work"):
+            raise ConfigError(why)

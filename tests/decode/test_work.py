@@ -7,10 +7,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnviz.checkpoints import load_checkpoint
 from attnviz.checkpoints.stored import stored
 from attnviz.checks import ConfigError
-from attnviz.config import FAMILY
+from attnviz.config import FAMILY, ModelConfig
 from attnviz.cost.decode import decode_step
 from attnviz.decode import read, step_with_cache, step_without_cache
 from attnviz.decode.work import weight_dtype
+from attnviz.mechanisms import Dense, IndexedGrouped, Layer
+from attnviz.modules import Transformer
 from tests.decode.models import GROUPED, LATENT, PROMPT, small
 
 MODELS = pytest.mark.parametrize(
@@ -89,6 +91,13 @@ def test_a_step_of_a_shipped_checkpoint_is_that_of_the_cost_page(name):
 def test_a_window_is_refused():
     with pytest.raises(ConfigError, match="sliding_window"):
         step_with_cache(small(sliding_window=3, **GROUPED), 5)
+
+
+def test_a_choice_of_keys_is_not_counted_as_if_the_others_were_not_scored():
+    mixer = IndexedGrouped(n_heads=6, n_kv_heads=3, head_dim=8, top_k=2, n_index_heads=5, index_dim=10)
+    config = ModelConfig(1, 13, 6, 3, 8, vocab_size=11, mixed_layers=(Layer((mixer, Dense(7)), rope_theta=53.0),))
+    with pytest.raises(ConfigError, match="the module here scores all keys and masks the others"):
+        step_with_cache(Transformer.random(config, 0), 5)
 
 
 def test_the_first_token_costs_the_same_either_way():
