@@ -17,6 +17,12 @@ def pool(values: np.ndarray, join: np.ufunc, most: int) -> np.ndarray:
     return values
 
 
+def largest_size(values: np.ndarray, most: int) -> np.ndarray:
+    """Pool values to the one with the largest absolute value of each block, with its sign; NaN if all are NaN."""
+    above, below = pool(values, np.fmax, most), pool(values, np.fmin, most)
+    return np.where(-below > above, below, above)
+
+
 def _joined(values: np.ndarray, join: np.ufunc, axis: int, step: int) -> np.ndarray:
     """Join every `step` neighbours along one axis, slice by slice: `reduceat` takes five times as long."""
     if step == 1:

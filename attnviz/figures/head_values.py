@@ -186,7 +186,8 @@ def _map(
 ) -> Chart:  # fmt: skip
     figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
     add_masked(figure, allowed, MAX_CELLS, chequered=chequered)
-    add_cells(figure, blocks(values, MAX_CELLS), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")
+    signed = bounds[0] < 0  # differences
+    add_cells(figure, blocks(values, MAX_CELLS, signed=signed), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")
     add_colourbar(figure, scale, bounds[1], what, lowest=bounds[0])
     return figure
 

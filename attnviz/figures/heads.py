@@ -74,7 +74,7 @@ def head_map(
     at = share_at(scale, np.linspace(0, 1, RAMP_STEPS), top)
     scale_of, lowest = (kv_scale, 0.0) if mixer.attends else (signed_scale, -top)
     colours = scale_of(kv_head, n_kv_heads, ground, at=at)
-    add_cells(figure, blocks(drawn, MAX_CELLS), colours, (lowest, top), HOVER)
+    add_cells(figure, blocks(drawn, MAX_CELLS, signed=not mixer.attends), colours, (lowest, top), HOVER)
     if exclude_first:
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
         add_cells(figure, blocks(first, MAX_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")

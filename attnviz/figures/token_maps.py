@@ -13,7 +13,7 @@ from html import escape
 import numpy as np
 
 from attnviz.characters import axis_labels
-from attnviz.figures.blocks import block_size, pool
+from attnviz.figures.blocks import block_size, largest_size, pool
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.head_captions import decades, share_at, shortened
 from attnviz.figures.label_width import label_width
@@ -84,9 +84,13 @@ def token_text(label: str, longest: int = LONGEST_LABEL) -> str:
     return f"\u2068{escape(shortened(label, longest), quote=False)}\u2069"
 
 
-def blocks(values: np.ndarray, most_cells: int) -> dict:
-    """Pool values (T, S) to z (N, M) with its cells' positions; a cell is its block's maximum, NaN if all are NaN."""
-    z = pool(values.astype(np.float32, copy=False), np.fmax, most_cells)
+def blocks(values: np.ndarray, most_cells: int, *, signed: bool = False) -> dict:
+    """Pool values (T, S) to z (N, M) with its cells' positions; a cell is its block's maximum, NaN if all are NaN.
+
+    signed: it is the value with the largest absolute value instead.
+    """
+    values = values.astype(np.float32, copy=False)
+    z = largest_size(values, most_cells) if signed else pool(values, np.fmax, most_cells)
     return {"z": z, **places(values.shape, most_cells)}
 
 

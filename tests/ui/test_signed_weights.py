@@ -8,6 +8,7 @@ import pytest
 
 from attnviz.analysis.merging import merged_weights
 from attnviz.figures import head_captions, heads, theme
+from attnviz.figures.token_maps import blocks
 from attnviz.modules import Transformer
 from attnviz.modules.recording import shares_of
 from attnviz.trace import trace
@@ -99,3 +100,10 @@ def test_the_signed_scale_is_grey_below_zero_and_the_hue_above():
         at = [stop for stop, _ in stops]
         assert at == sorted(at) and at[0] == 0 and at[-1] == 1 and 0.5 in at
         assert stops[-1][1] == theme.kv_scale(2, 4, ground)[-1][1]
+
+
+def test_a_block_of_a_long_map_is_its_number_of_the_largest_size():
+    values = np.array([[0.1, -0.4], [0.2, np.nan]])
+    assert blocks(values, 1, signed=True)["z"].item() == pytest.approx(-0.4)
+    assert blocks(values, 1)["z"].item() == pytest.approx(0.2)
+    assert np.isnan(blocks(np.full((2, 2), np.nan), 1, signed=True)["z"]).all()
