@@ -14,6 +14,7 @@ from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.figures.chart import Chart, rows_height
 from attnviz.figures.cost.axes import decades, log_range, spread
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.label_width import label_width
 from attnviz.figures.theme import FAINT, LABEL, NEUTRAL, OUTLINE, PETROL, TEXT, base_figure
 from attnviz.mechanisms import Mixer
 from attnviz.phrases import count, in_a_row, listed
@@ -221,9 +222,10 @@ def against_context(models: Mapping[str, ModelConfig], selected: str, cost: Cost
         title="tokens of context",
         tickvals=CONTEXTS[::2],
         ticktext=[tokens_text(n) for n in CONTEXTS[::2]],
-        range=[1.2, 7.15],
+        range=[math.log10(FEWEST), math.log10(MOST)],
         showgrid=False,
     )
+    figure.update_layout(margin={"r": 12 + round(max(map(label_width, models)))})
     figure.update_yaxes(type="log", range=y, title=cost.axis, **decades(y, cost.text))
     title = _crossing_title(selected, found, cost)
     return Drawing(

@@ -24,7 +24,7 @@ ALL = tuple(
 PAGES = {page.path: page for page in ALL}
 PURPOSES = {  # the groups of the overview: what each offers
     "Understand it": "Lessons in six to ten steps each, on a trained model and a text of their own.",
-    LOOK_AROUND: "Each head's map, shared KV heads, RoPE's rotations, the source as it ran, decoding.",
+    LOOK_AROUND: "Each head's map, shared KV heads, states and top-k keys, RoPE's rotations, the source, decoding.",
     "Prepare": "Before an interview: questions, a mock interview, mistakes to find in code, code to write.",
     "Work out a cost": "Parameters and KV cache of these settings and of published models.",
 }
