@@ -34,6 +34,7 @@ SETTINGS = {  # that a drawing needs, by the path of its page, and its tab or ""
     **dict.fromkeys([("heads", ""), ("rope", ""), ("steps", "")], {"query": 24}),  # a "["
     ("rope", "latent"): {"model": "mla"},
     ("decode", ""): {"bound": 16},
+    ("linear", "indexer"): {"model": "sparse"},
     ("linear", "sinks"): {"model": "sinks"},
     ("cost", "published"): {"preset": "selected"},
     ("cost", "facts"): {"facts": '{"model_type": "qwen3_next"}'},
@@ -46,9 +47,7 @@ NOTHING_NEW = {  # tabs whose figures other tabs draw too, or that have none
 }  # fmt: skip
 
 
-WAITING = {  # for checkpoints whose training has not ended: tests/ui/test_linear_page.py draws them with small models
-    "attnviz.figures.linear.recall", "attnviz.figures.sparse.kept_by_k",
-}  # fmt: skip
+WAITING = {"attnviz.figures.linear.recall"}  # until its checkpoint ships: tests/ui/test_linear_page.py draws it
 
 
 def settings_of(path: str, tab: str) -> dict[str, object]:

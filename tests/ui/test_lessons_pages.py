@@ -31,6 +31,7 @@ ONLY_WITH = {
     "figure-mla-position": {"model": "mla"},
     "figure-mla-sum": {"model": "mla"},
     "figure-latent-scale": {"model": "mla"},
+    **dict.fromkeys(("indexer-maps", "figure-kept-by-k"), {"model": "sparse"}),
     **dict.fromkeys(("sink-maps", "figure-sink-shares"), {"model": "sinks"}),
     "figure-model-pasted": {"facts": FACTS},
     "figure-forms": {"preset": "deepseek-v3"},

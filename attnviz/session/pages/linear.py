@@ -21,6 +21,8 @@ PAGE = Page(
         "context": "Cost against context",
     },
     elements=(
+        Element("indexer-maps", "tabs", "Index scores, and the keys that they keep", "indexer", usual=False),
+        Element("figure-kept-by-k", "tabs", "Output error against k", "indexer", usual=False),
         Element("sink-maps", "tabs", "One map with three kinds of sink", "sinks", usual=False),
         Element("figure-sink-shares", "tabs", "Weight that goes to no token", "sinks", usual=False),
         *charts("tabs", {
