@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, bits_with_scales, cache, count_parameters, kv_cache_bytes, weights
@@ -190,7 +191,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     tokens = context_of(rng, m, 8192, 16384, 32768, 65536, 131072)
     n_full = len(set(m.full_layers))
     gib = kv_cache_bytes(m, tokens) / 2**30
-    all_windowed = gib * m.n_layers * m.sliding_window / (n_full * tokens + (m.n_layers - n_full) * m.sliding_window)
+    all_windowed = kv_cache_bytes(replace(m, full_layers=()), tokens) / 2**30
     return Question(
         f"{described(m)}. {_layers_behind_a_window(m)}. How many GiB does the cache of one sequence of {tokens:,} "
         "tokens take in bf16?",
