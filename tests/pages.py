@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 FRONT, HEADS, GROUPS, ROPE = "app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py"
 COST, STEPS, DECODE = "pages/4_cost.py", "pages/5_steps.py", "pages/6_decode.py"
 MISTAKES, PRACTICE, LESSONS = "pages/7_mistakes.py", "pages/8_practice.py", "pages/9_lessons.py"
+LINEAR = "pages/10_linear.py"
 TRACED = [HEADS, GROUPS, ROPE]  # pages that draw a text's trace
 DRAW_NOTHING = ("copy_link", "workarounds")  # components
 

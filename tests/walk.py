@@ -30,7 +30,7 @@ from attnviz.session.settings import Settings
 from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.ui import charts
 from tests.legends import ambiguous
-from tests.pages import COST, DECODE, FRONT, GROUPS, HEADS, ROPE, STEPS
+from tests.pages import COST, DECODE, FRONT, GROUPS, HEADS, LINEAR, ROPE, STEPS
 from tests.pages import opened as opened_page
 from tests.reading import plain
 
@@ -109,6 +109,7 @@ def visits(seed: int = 20) -> list[Visit]:
     }  # fmt: skip
     presets = cycle(id for pair in zip(PRESETS, cycle((SELECTED,)), strict=False) for id in pair)
     found += [_cost(row, next(presets), rng) for row in pairwise(costs, rng)]
+    found += [_traced(LINEAR, row, rng) for row in pairwise({"view": TABS[LINEAR], **traced}, rng)]
     return found
 
 

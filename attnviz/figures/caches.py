@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from attnviz.config import ModelConfig
-from attnviz.cost import decode_step, kv_cache_bytes
+from attnviz.cost import decode_cost, decode_step, kv_cache_bytes
 from attnviz.cost.cached import cached_in_layer, state_bytes
 from attnviz.cost.crossings import Crossing, bends, crossings
 from attnviz.cost.units import bytes_text, count_text, tokens_text
+from attnviz.equations import Equation
 from attnviz.figures.chart import Chart, rows_height
 from attnviz.figures.cost.axes import decades, log_range, spread
+from attnviz.figures.cost.formulas import breaking_lines, cache_equation
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.label_width import label_width
+from attnviz.figures.markup import meanings
 from attnviz.figures.theme import FAINT, LABEL, NEUTRAL, OUTLINE, PETROL, TEXT, base_figure
 from attnviz.mechanisms import Mixer
 from attnviz.phrases import count, in_a_row, listed
@@ -171,6 +174,7 @@ class Cost:
     axis: str
     text: Callable[[float], str]
     note: str
+    equation: Callable[[ModelConfig, int], Equation]
 
 
 MEMORY = Cost(
@@ -179,6 +183,7 @@ MEMORY = Cost(
     "bytes of cache and state",
     lambda n: bytes_text(n, binary=False),
     "Cache in bf16 and states in their own precision, on logarithmic axes.",
+    cache_equation,
 )
 FLOPS = Cost(
     lambda c, n: decode_step(c, n).flops,
@@ -186,6 +191,7 @@ FLOPS = Cost(
     "FLOPs per decode step",
     count_text,
     "Products with weights, scores and weighted sums, on logarithmic axes.",
+    lambda c, n: Equation(decode_cost(c, n), unit="FLOPs"),
 )
 
 
@@ -228,6 +234,7 @@ def against_context(models: Mapping[str, ModelConfig], selected: str, cost: Cost
     figure.update_layout(margin={"r": 12 + round(max(map(label_width, models)))})
     figure.update_yaxes(type="log", range=y, title=cost.axis, **decades(y, cost.text))
     title = _crossing_title(selected, found, cost)
+    equation = cost.equation(models[selected], MOST)
     return Drawing(
         figure,
         title=title,
@@ -236,6 +243,8 @@ def against_context(models: Mapping[str, ModelConfig], selected: str, cost: Cost
         "the order changes. The checkpoints were trained on texts of 256 tokens.",
         alt=f"{title}. At {tokens_text(MOST)} tokens: {listed(f'{n} {cost.text(v)}' for n, v in ends.items())}.",
         table={"tokens": CONTEXTS, **{name: [cost.of(c, n) for n in CONTEXTS] for name, c in models.items()}},
+        formula=breaking_lines(equation),
+        legend=f"{selected} at {tokens_text(MOST)} tokens. {meanings(equation)}",
     )
 
 

@@ -28,6 +28,7 @@ def test_every_page_draws_thirty_layers(folder, monkeypatch):
     for page, tab in PLACES:
         app = opened(page.file, model=str(folder), layer=str(L - 1), bound="16", **({"tab": tab} if tab else {}))
         assert not app.error and not app.warning, (page.path, tab, sentences(app))
-        assert pictures(app) or page.path in DRAW_NOTHING, (page.path, tab)
+        # Linear and sparse opens on the state, which a model with attention alone does not have.
+        assert pictures(app) or page.path in (*DRAW_NOTHING, "linear"), (page.path, tab)
         if tab == "work":
             assert any("trained as GQA-3" in each.value for each in app.caption)

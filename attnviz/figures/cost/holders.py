@@ -45,7 +45,8 @@ def holders(serving: Serving, n_sequences: int, parallel: str) -> Drawing:
     ranks, (weights, even) = held(serving, n_sequences), _weights(serving)
     cached = [round(sum(piece.size for piece in rank)) for rank in ranks]
     copied = [round(sum(piece.size for piece in rank if piece.copy)) for rank in ranks]
-    title = _title(serving, cached, copied)
+    times = sum(cached) / max(sum(cached) - sum(copied), 1)
+    title = _title(serving, cached, times)
     bits, block = PRECISIONS[serving.precision]
     here = serving.here(n_sequences)
     equation = cache_equation(serving.allocated, serving.n_tokens, here, bits, block, page=serving.page)
@@ -69,6 +70,7 @@ def holders(serving: Serving, n_sequences: int, parallel: str) -> Drawing:
             "holds": list(map(_holds, ranks)),
             "bytes of cache and state": cached,
             "of it copies": copied,
+            "times all of it is held": [times] * len(ranks),
             "bytes of weights": [weights] * len(ranks),
             "of it above an even share": [weights - even] * len(ranks),
         },
@@ -127,11 +129,10 @@ def _weights(serving: Serving) -> tuple[int, int]:
     return here, min(here, -(-all_ // serving.count))
 
 
-def _title(serving: Serving, cached: Sequence[int], copied: Sequence[int]) -> str:
+def _title(serving: Serving, cached: Sequence[int], times: float) -> str:
     """State how many times the cache is held, and how much of it most on one accelerator."""
-    times = sum(cached) / max(sum(cached) - sum(copied), 1)
     cache = "cache and state are" if state_bytes(serving.model) else "the cache is"
-    held_times = f"held {times:.3g} times" if sum(copied) else "held once"
+    held_times = f"held {times:.3g} times" if times > 1 else "held once"
     most = f"{'' if len(set(cached)) == 1 else 'at most '}{bytes_text(max(cached))} on each"
     return f"{PARALLEL[serving.parallel].capitalize()}: {cache} {held_times}, {most} of {serving.count:,}"
 
