@@ -44,7 +44,7 @@ NORM_KINDS = ("rmsnorm", "layernorm")
 ROPE_LAYOUTS = ("half", "interleaved")
 # Checkpoints, id -> name: those that pages compare, which differ in their KV heads or latents alone, and all.
 FAMILY = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}
-SHIPPED = {**FAMILY, "sparse": "Sparse", "sinks": "Learned sinks", "shared": "Shared cache"}
+SHIPPED = {**FAMILY, "hybrid": "Hybrid", "sparse": "Sparse", "sinks": "Learned sinks", "shared": "Shared cache"}
 RUN_FIELDS = (
     "position", "max_context", "rope_theta", "rope_theta_windowed", "rope_scaling", "rope_layout", "rotary_fraction",
     "causal", "sliding_window", "full_layers", "n_sinks",
