@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from attnviz.analysis.linear import Written
 from attnviz.compute import linear as compute_linear
 from attnviz.compute import sparse as compute_sparse
 from attnviz.compute.linear import is_linear, is_softmax
@@ -136,39 +135,40 @@ def _with(view: View, kind: Callable[[Layer], bool], what: str, checkpoint: str)
     return None
 
 
+def _linear(view: View) -> View | None:
+    """Return the view whose linear head is drawn, as above the tabs; say so if there is none."""
+    linear = compute_linear.shown_with(view, is_linear, HYBRID)
+    return linear or _with(view, is_linear, "a state", HYBRID)
+
+
 def _state(view: View) -> None:
-    if not _with(view, is_linear, "a state", HYBRID):
+    if not (linear := _linear(view)):
         return
-    written, labels, hue, legend = _written(view)
-    caption = figures.state_caption(written, _name(view, compute_linear.linear_head_of(view), view))
-    state_player(written, labels, compute_linear.after(view), hue, caption, "state-player", legend)
+    head = compute_linear.linear_head_of(linear)
+    written, hue = compute_linear.written_of(linear, head), _hue(linear, head)
+    legend = [[kv_colour(*hue), linear.config.layers[head[0]].mixer.keys_read(hue[0])]]
+    caption = figures.state_caption(written, _name(linear, head, view))
+    state_player(written, view.labels, compute_linear.after(view), hue, caption, "state-player", legend)
 
 
-def _written(view: View) -> tuple[Written, list[str], tuple[int, int], list[list[str]]]:
-    """Return how the linear head that is drawn wrote its state, with the text's labels and the head's hue."""
-    layer, head = compute_linear.linear_head_of(view)
-    mixer = view.config.layers[layer].mixer
-    hue = mixer.kv_head_of[head], mixer.n_kv_heads
-    return (
-        compute_linear.written_of(view, (layer, head)),
-        view.labels,
-        hue,
-        [[kv_colour(*hue), mixer.keys_read(hue[0])]],
-    )
+def _hue(view: View, head: tuple[int, int]) -> tuple[int, int]:
+    """Return the KV head that a head reads, and the number of them in its layer."""
+    mixer = view.config.layers[head[0]].mixer
+    return mixer.kv_head_of[head[1]], mixer.n_kv_heads
 
 
 def _remembers(view: View) -> None:
-    if not _with(view, is_linear, "a state", HYBRID):
+    if not (linear := _linear(view)):
         return
-    written, labels, hue, _ = _written(view)
-    name, n = _name(view, compute_linear.linear_head_of(view), view), len(labels)
+    head, n = compute_linear.linear_head_of(linear), len(view.labels)
+    written, colour = compute_linear.written_of(linear, head), kv_colour(*_hue(linear, head))
+    name, after = _name(linear, head, view), compute_linear.after(view)
     if n > 1:
         state.control(
-            st.slider, "Read the state after token", "after", shown=compute_linear.after(view), min_value=0,
-            max_value=n - 1, width=420,
-        )  # fmt: skip
-    charts.show(figures.recall(written, labels, compute_linear.after(view), name, kv_colour(*hue)), "recall")
-    if drawing := figures.repeated(written, labels, name, kv_colour(*hue)):
+            st.slider, "Read the state after token", "after", shown=after, min_value=0, max_value=n - 1, width=420
+        )
+    charts.show(figures.recall(written, view.labels, after, name, colour), "recall")
+    if drawing := figures.repeated(written, view.labels, name, colour):
         charts.show(drawing, "repeated")
     else:
         st.info("A single token has no second key to repeat. Type a longer text.")
@@ -182,7 +182,7 @@ def _indexer(view: View) -> None:
     k, mixer = compute_sparse.keep(view, (layer, head)), view.config.layers[layer].mixer
     if n > 1:
         state.control(st.slider, "Keys kept per query, k", "keep", shown=k, min_value=1, max_value=n, width=420)
-    name, hue = _name(view, (layer, head), view), (mixer.kv_head_of[head], mixer.n_kv_heads)
+    name, hue = _name(view, (layer, head), view), _hue(view, (layer, head))
     kept = found.rank < k
     captions = (
         sparse_figures.index_caption(layer, mixer.n_heads),
@@ -201,7 +201,7 @@ def _sinks(view: View) -> None:
         return
     layer, head = compute_sparse.sinking_head(view)
     found, mixer = compute_sparse.sunk_of(view, (layer, head)), view.config.layers[layer].mixer
-    hue = mixer.kv_head_of[head], mixer.n_kv_heads
+    hue = _hue(view, (layer, head))
     captions = sparse_figures.sink_captions(
         found.share, found.first_tokens, compute_sparse.FIRST, _name(view, (layer, head), view), mixer.window
     )
