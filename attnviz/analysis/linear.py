@@ -38,6 +38,15 @@ class Written:
         """The largest size of a number in the states after each token."""
         return max(float(np.abs(S).max()) for _, S in self._steps())
 
+    def norms(self) -> np.ndarray:
+        """Return the norms of what each token added, of what decay removed at it, and of the state after it: (T, 3)."""
+        before, found = np.zeros((self.k.shape[1], self.v.shape[1])), []
+        for t, (write, S) in enumerate(self._steps()):
+            added = np.outer(self.k[t], write)
+            found.append([float(np.linalg.norm(part)) for part in (added, before - (S - added), S)])
+            before = S
+        return np.array(found)
+
     def state(self, t: int) -> np.ndarray:
         """Return the state after token t, (D, V)."""
         return next(islice(self._steps(), t, None))[1]

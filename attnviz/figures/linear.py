@@ -81,16 +81,24 @@ def _spans(values: np.ndarray) -> str:
 # ---- the state
 
 
-def state_caption(written: Written, name: str) -> Caption:
+def state_caption(written: Written, labels: Sequence[str], name: str) -> Caption:
     """Write the caption of the state as it is written."""
     (T, D), V = written.k.shape, written.v.shape[1]
-    n_cached = T * (D + V)
+    n_cached, (added, removed, state) = T * (D + V), written.norms().T
     title = f"{name}: {D} × {V} = {D * V:,} numbers after any of {count(T, 'token')}"
     return Caption(
         title,
         f"Each row is a channel of the keys, each column one of the values. The keys and values of the "
         f"{count(T, 'token')} would be {n_cached:,} numbers in a cache of one KV head.",
         f"{title}. Three heat maps of {D} × {V} cells: the state, what the token added, what decay removed.",
+        table={
+            "after token": list(range(T)),
+            "token": list(labels),
+            "norm of what it added": added.round(6).tolist(),
+            "norm of what decay removed": removed.round(6).tolist(),
+            "norm of the state": state.round(6).tolist(),
+            "numbers of the state": [D * V] * T,
+        },
     )
 
 

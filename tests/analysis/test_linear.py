@@ -19,12 +19,18 @@ def test_a_repeated_key_is_overwritten_and_a_sum_adds_up():
     assert recall_errors(ONE_KEY_TWICE.state(2), ONE_KEY_TWICE.k, ONE_KEY_TWICE.v).tolist() == [4, 0, 0]
     assert recall_errors(ONE_KEY_TWICE.plain_state(2), ONE_KEY_TWICE.k, ONE_KEY_TWICE.v) == pytest.approx([5, 0, 0.2])
     assert ONE_KEY_TWICE.largest == 10
+    assert ONE_KEY_TWICE.norms().tolist() == [
+        [2, 0, 2],
+        [3, 0, pytest.approx(13**0.5)],
+        [8, 0, pytest.approx(109**0.5)],
+    ]
 
 
 def test_decay_forgets_and_beta_writes_a_part():
     """Half is forgotten before each write of half the difference: 0 → 4, then 2 → 2 + (8 − 2) / 2 = 5."""
     half = Written(E[[0, 0]], np.array([[8.0], [8]], np.float32), np.full(2, 0.5), np.full(2, 0.5))
     assert [half.state(t)[0, 0] for t in range(2)] == [4, 5]
+    assert half.norms().tolist() == [[4, 0, 4], [3, 2, 5]]
 
 
 @pytest.mark.parametrize("per_channel", [False, True])

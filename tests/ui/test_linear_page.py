@@ -14,9 +14,9 @@ from attnviz.figures.linear import layers_sentence
 from attnviz.mechanisms import Dense, GatedDelta, Grouped, IndexedGrouped, Layer
 from attnviz.session.settings import Settings
 from attnviz.ui.components import linked_maps, state_player
+from tests.pages import LINEAR as PAGE
 from tests.pages import opened, pictures, sent, sentences, titles
 
-PAGE = "pages/10_linear.py"
 TEXT = "the cat that the dog saw and the cat that the bird saw"
 SIZES = dict(d_model=37, n_heads=6, n_kv_heads=3, head_dim=6, d_ff=23, vocab_size=2048)
 DENSE = Dense(23)
@@ -130,7 +130,7 @@ def test_the_player_is_sent_what_makes_up_the_states(run):
 def linear_caption(written):
     from attnviz.figures.linear import state_caption
 
-    caption = state_caption(written, "L0 H3")
+    caption = state_caption(written, [str(t) for t in range(len(written.k))], "L0 H3")
     assert caption.title.startswith("L0 H3: 5 × 7 = 35 numbers after any of ")
     return caption
 

@@ -147,8 +147,9 @@ def _state(view: View) -> None:
     head = compute_linear.linear_head_of(linear)
     written, hue = compute_linear.written_of(linear, head), _hue(linear, head)
     legend = [[kv_colour(*hue), linear.config.layers[head[0]].mixer.keys_read(hue[0])]]
-    caption = figures.state_caption(written, _name(linear, head, view))
+    caption = figures.state_caption(written, view.labels, _name(linear, head, view))
     state_player(written, view.labels, compute_linear.after(view), hue, caption, "state-player", legend)
+    charts.on_demand("Numbers and downloads", {"state-numbers": lambda: caption})
 
 
 def _hue(view: View, head: tuple[int, int]) -> tuple[int, int]:
