@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from attnviz.checkpoints import list_checkpoints
 from attnviz.compute import linear
 from attnviz.compute.view import View
 from attnviz.session.settings import Settings
 from tests.browser.conftest import count_messages
 from tests.browser.painted import settle
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif("hybrid" not in list_checkpoints(), reason="its training has not ended"),
-]
+pytestmark = pytest.mark.slow
+
 NUMBERS = re.compile(r"norm of ([\d.]+), decay removed ([\d.]+); the state’s norm is (\d+\.\d+)")
 
 

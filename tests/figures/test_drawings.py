@@ -47,9 +47,6 @@ NOTHING_NEW = {  # tabs whose figures other tabs draw too, or that have none
 }  # fmt: skip
 
 
-WAITING = {"attnviz.figures.linear.recall"}  # until its checkpoint ships: tests/ui/test_linear_page.py draws it
-
-
 def settings_of(path: str, tab: str) -> dict[str, object]:
     return SETTINGS.get((path, tab), {})
 
@@ -94,7 +91,7 @@ def drawn() -> dict[str, list[Drawing]]:
 
 def test_every_figure_is_drawn_by_some_page(drawn):
     assert len(functions()) > 30
-    missing = functions() - set(drawn) - WAITING
+    missing = functions() - set(drawn)
     assert not missing, f"no page draws {missing}, or it needs settings that SETTINGS does not have"
 
 

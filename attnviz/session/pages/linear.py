@@ -21,6 +21,11 @@ PAGE = Page(
         "context": "Cost against context",
     },
     elements=(
+        Element("implied-maps", "implied", "The map that a linear layer implies"),
+        Element("state-player", "tabs", "The state as it is written", "state"),
+        *charts("tabs", {
+            "remembers": {"recall": "What the state still remembers", "repeated": "A key that is written twice"},
+        }),
         Element("indexer-maps", "tabs", "Index scores, and the keys that they keep", "indexer", usual=False),
         Element("figure-kept-by-k", "tabs", "Output error against k", "indexer", usual=False),
         Element("sink-maps", "tabs", "One map with three kinds of sink", "sinks", usual=False),
