@@ -106,9 +106,6 @@ VISITS = fewest(visits())
 LONGER = {"map_caption", "head_map"}  # if rows are masked, the scale is logarithmic and a token is excluded from it
 ARRAYS = {(LINEAR, tab) for tab in ("state", "remembers", "indexer", "sinks", "shared")}  # drawings of arrays and sizes
 WALKS = {(STEPS, "walk"), (STEPS, "step")}  # drawn by a component: test_step_captions.py, test_decode_step.py
-WALKS |= {
-    (LINEAR, tab) for tab in TABS[LINEAR] if tab not in ("state", "context")
-}  # curves and maps: they print no equation
 
 
 @dataclass

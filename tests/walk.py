@@ -91,7 +91,7 @@ def visits(seed: int = 20) -> list[Visit]:
     found = [Visit(FRONT, Settings())]
     found += [Visit(page, Settings(**changes)) for page, changes in ONCE_WRONG]
     traced = {"model": MODELS, "run": RUNS, "text": TEXTS, "cell": CELLS, "place": PLACES}
-    for page in (HEADS, GROUPS, LINEAR, ROPE, STEPS):
+    for page in (HEADS, GROUPS, ROPE, STEPS):
         found += [_traced(page, row, rng) for row in pairwise({"view": TABS[page], **traced}, rng)]
     rest = zip(cycle(RUNS), cycle(TEXTS), cycle((0.0, 0.8, 1.3)), cycle((0, 5)), strict=False)  # if the page has tabs
     for (view, model), (run, text, temperature, top_k) in zip(product(TABS[DECODE], MODELS), rest, strict=False):
