@@ -77,9 +77,12 @@ def _one_chunk(q: Tensor, k: Tensor, v: Tensor, logs: Tensor, beta: Tensor, S: T
     kept = between.masked_fill(later.unsqueeze(2), float("-inf")).exp()  # of what column j wrote, at row i
     left, last = sums.exp(), sums[:, :, -1:]  # left: of the state before the chunk
     expected = beta * (v - (k * left) @ S)  # (B, H, T, V), if nothing else had been written in the chunk
+    wide = expected.shape[3] > expected.shape[2]  # then a product with the inverse is faster
+    right = torch.eye(expected.shape[2], dtype=q.dtype, device=q.device) if wide else expected
     written = torch.linalg.solve_triangular(  # each row less what it reads of the rows above: (1 + beta · k·k) w = …
-        beta * _products(k, k, kept), expected, upper=False, unitriangular=True
-    )  # (B, H, T, V)
+        beta * _products(k, k, kept), right.expand(*k.shape[:2], -1, -1), upper=False, unitriangular=True
+    )
+    written = written @ expected if wide else written  # (B, H, T, V)
     output = (q * left) @ S + _products(q, k, kept) @ written  # (B, H, T, V)
     return output, last.exp().mT * S + (k * (last - sums).exp()).mT @ written
 
