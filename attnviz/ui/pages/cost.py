@@ -68,6 +68,9 @@ def own_model(view: View) -> None:
     n = count_parameters(view.config).total
     name = escaped(compute_cost.selected_model(view).name)
     st.header(f"{name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
+    if view.config.mixed_layers:
+        _by_layers(view.config, s)
+        return
     full = comparison(view.config)[0]
     st.markdown(figures.saving_text(full, view.config, s.context, s.batch, s.precision))
     own(view)
@@ -213,7 +216,7 @@ def facts(view: View) -> None:
     if description:
         _describe(description)
     if model.mixed_layers:
-        _by_layers(model, s)
+        _by_layers(model, s, "-pasted")
     else:
         _under_every_attention(model, s, "-pasted")
 
@@ -239,16 +242,16 @@ def _counting() -> None:
     st.button("Cancel the count", on_click=counts.stop)
 
 
-def _by_layers(model: ModelConfig, s: Settings) -> None:
+def _by_layers(model: ModelConfig, s: Settings, key: str = "") -> None:
     """Draw parameters, cache and state of a model whose layers differ, and say what cannot be shown of it."""
     st.markdown(f"Layers: {figures.layers_text(model)}.")
     for sentence in figures.only_costs(model):
         st.info(sentence, icon=":material/info:")
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.parts_of_layers(model), "model-pasted")
+        charts.show(figures.parts_of_layers(model), f"model{key}")
     with right:
-        charts.show(figures.memory_of_layers(model, s.context, s.batch, s.precision), "cache-pasted")
+        charts.show(figures.memory_of_layers(model, s.context, s.batch, s.precision), f"cache{key}")
 
 
 def _describe(described: Description) -> None:
