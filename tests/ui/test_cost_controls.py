@@ -1,15 +1,19 @@
 """Controls and links of the Cost page: each moves the numbers that it is about, and says so in the address."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import cost as compute_cost
+from attnviz.compute import counting
+from attnviz.compute.counting import BeingCounted
+from attnviz.config import ConfigError
 from attnviz.cost import count_parameters, load_presets
 from attnviz.cost.variants import kind_of
 from attnviz.session.pages import PAGES
-from tests.pages import COST, opened, shown
+from tests.pages import COST, linked, opened, shown
 from tests.reading import numbers_where
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -214,3 +218,17 @@ def test_a_decoder_whose_layers_differ_is_counted_by_its_layers(pasted, layers, 
 def test_a_newer_model_under_an_older_type_is_refused_by_its_field():
     app = opened(COST, tab="facts", facts=json.dumps({"model_type": "kimi_linear", "mla_use_output_gate": True}))
     assert any("mla" in error.value and "does not know" in error.value for error in app.error)
+
+
+def test_a_configuration_stays_in_the_box_while_it_is_counted(monkeypatch):
+    answers = iter([BeingCounted(SimpleNamespace(running=False))])
+
+    def counted(_config: dict) -> dict:
+        raise next(answers, ConfigError("none was found"))
+
+    monkeypatch.setattr(counting, "why_not", lambda: "")
+    monkeypatch.setattr(counting, "counted", counted)
+    app, pasted = opened(COST, tab="facts"), '{"model_type": "banana", "hidden_size": 64}'
+    app.text_area(key="control-facts").set_value(pasted).run()
+    assert app.text_area(key="control-facts").value == linked(app)["facts"] == pasted
+    assert any("banana" in error.value for error in app.error)

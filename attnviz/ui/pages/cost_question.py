@@ -41,7 +41,7 @@ def question(view: View) -> None:
         st.info(f"{begun}: see below.", icon=":material/hourglass:")
         if st.session_state.get(COUNT) is not begun.count:
             st.session_state[COUNT] = begun.count
-            st.rerun()  # of the whole page, which then draws the polling fragment
+            state.go(state.page().path, state.current())  # the whole page draws the polling fragment
         return
     except ConfigError as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
