@@ -29,6 +29,7 @@ from attnviz.cost import (
 )
 from attnviz.cost.by_transformers import counted_model, counted_text
 from attnviz.cost.hf_config import Description, UnknownArchitecture
+from attnviz.cost.placed import without_windows
 from attnviz.cost.presets import model_from
 from attnviz.cost.variants import kind_of
 from attnviz.experiments import measurement as measure
@@ -60,12 +61,15 @@ def counted(models: list[ModelConfig], s: Settings) -> Counted:
 
 
 def differing(models: list[ModelConfig], live: Counted, s: Settings) -> tuple[list[str], list[str]]:
-    """List the attention types whose formula and count of parameters differ, and those whose bytes of cache do."""
+    """List the attention types whose formula and count of parameters differ, and those whose bytes of cache do.
+
+    The live modules keep every token, also those outside a window, so the caches are compared with the formula for all.
+    """
     parameters = zip(models, live.model, strict=True)
     caches = zip(models, live.cache, strict=True)
     return (
         [attention_name(m) for m, count in parameters if count != count_parameters(m).total],
-        [attention_name(m) for m, count in caches if count != kv_cache_bytes(m, s.context, s.batch)],
+        [attention_name(m) for m, count in caches if count != kv_cache_bytes(without_windows(m), s.context, s.batch)],
     )
 
 

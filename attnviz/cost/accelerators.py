@@ -37,6 +37,11 @@ class Accelerator:
     bf16: bool = True  # whether the 16-bit peak holds for bf16 too; False if its tensor cores multiply only fp16
 
     @property
+    def of_one(self) -> str:
+        """The name of one of `count` of these."""
+        return self.name.removeprefix(f"{self.count} × ")
+
+    @property
     def is_typed(self) -> bool:
         """True if only its memory is known: `of_memory`."""
         return self.id == TYPED

@@ -28,6 +28,7 @@ from attnviz.cost import (
 )
 from attnviz.experiments.measurement import Timing
 from attnviz.facts import facts_of
+from attnviz.figures import cost as figures
 from attnviz.session.pages.cost import PRESETS
 from attnviz.session.settings import Settings
 
@@ -100,12 +101,18 @@ def test_a_config_json_is_counted_as_the_published_model_it_belongs_to():
     assert description.assumed == {"head_dim": 128, "attention_bias": False, "mlp_bias": False}
 
 
-def test_live_counts_agree_unless_the_modules_keep_what_a_window_would_drop():
+def test_live_counts_agree_with_a_window_for_all_tokens_since_the_modules_keep_them():
     s, models = Settings(context=50, batch=3), comparison(SMALL)
     assert compute_cost.differing(models, compute_cost.counted(models, s), s) == ([], [])
     windowed = comparison(replace(SMALL, sliding_window=9))
-    caches = ["MHA", "GQA-3", "GQA-2", "MQA", "MLA"]
-    assert compute_cost.differing(windowed, compute_cost.counted(windowed, s), s) == ([], caches)
+    live = compute_cost.counted(windowed, s)
+    assert compute_cost.differing(windowed, live, s) == ([], [])
+    assert all(held > kv_cache_bytes(m, 50, 3) for held, m in zip(live.cache, windowed, strict=True))
+    said = figures.counted_text(5, [], [], "bf16", windowed=True)
+    assert "for all tokens" in said and "differ" not in said
+    other = replace(live, cache=(live.cache[0] + 2, *live.cache[1:]))
+    wrong = compute_cost.differing(windowed, other, s)
+    assert wrong == ([], ["MHA"]) and ":material/check:" not in figures.counted_text(5, *wrong, "bf16", windowed=True)
 
 
 def test_what_the_modules_do_not_run_is_not_counted_live():

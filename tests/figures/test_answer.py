@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -38,9 +39,9 @@ def test_the_sentence_says_what_is_needed_and_whether_it_fits(answer):
     if answer.fits:
         assert f"at most {answer.most:,} such sequence" in said
     else:
-        number = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) (?:of them|together) would hold it", said)]
+        number = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) × [^,;.]+ would hold it", said)]
         assert number == [answer.smallest_number] * (answer.smallest_number is not None)
-        assert number or "no number of them" in said
+        assert number or "no number of accelerators" in said
 
 
 @pytest.mark.parametrize("answer", ASKED, ids=range(len(ASKED)))
@@ -76,6 +77,10 @@ def test_the_lists_have_a_row_for_each_answer_with_its_numbers():
         assert columns["needs, GiB"] == [round(a.needed / 2**30, 2) for a in answers]
         assert columns["sequences that fit"] == [a.most for a in answers]
         assert [mark == "✓" for mark in columns["fits"]] == [a.fits for a in answers]
+        rates = [a.tokens_per_second if a.fits else None for a in answers]
+        assert columns["tokens/s at most"] == [r if r is None else pytest.approx(r, rel=5e-3) for r in rates]
+        assert None in rates and any(rates)
+        assert list(columns)[1:4] == ["fits", "needs, GiB", "tokens/s at most"]
         assert {len(column) for column in columns.values()} == {len(answers)}
 
 
@@ -85,6 +90,44 @@ def test_the_findings_count_what_fits():
         said = figures.models_finding(models)
         n = sum(a.fits for a in models)
         assert (f"{n} of {len(models)} models fit" in said) if n else ("none of" in said)
+        assert f"weights in {asked.serving.weights}" in said
         cards = of_accelerators(CARDS.values(), asked)
         n = sum(a.fits for a in cards)
         assert figures.accelerators_finding(cards).startswith(f"{n} of {len(cards)}" if n else "None of")
+        assert f"weights in {asked.serving.weights}" in figures.accelerators_finding(cards)
+
+
+def test_that_engines_refuse_the_division_stands_beside_the_verdict_and_in_the_lists():
+    """32 query heads on 3 and on 2; with data-parallel attention no head is divided."""
+    three, two = (Serving(PRESETS["llama-3-8b"], CARDS["l40s"].times(n), 8_192) for n in (3, 2))
+    said = figures.sentence(Answer(three, 10))
+    assert (
+        "**It fits** in memory, but **32 query heads cannot be divided evenly by 3, which vLLM refuses** (3 ×" in said
+    )
+    assert said.count("vLLM refuses") == 1 and said.count("accelerator that holds most") == 1
+    for serving in (two, replace(three, parallel="data")):
+        assert "**It fits** (" in figures.sentence(Answer(serving, 10))
+    columns = figures.accelerators_list(of_accelerators(CARDS.values(), Answer(three, 10)))
+    assert set(columns["heads divide evenly"]) == {"–"}
+    assert "heads divide evenly" not in figures.accelerators_list([Answer(two, 10)])
+
+
+@pytest.mark.parametrize("id, n", [("l40s", 1), ("l40s", 3), ("t4", 1)])
+def test_the_number_of_accelerators_names_them(id, n):
+    answer = Answer(Serving(PRESETS["llama-3-70b"], CARDS[id].times(n), 8_192), 10)
+    assert f" {answer.smallest_number} × {CARDS[id].name} would hold it" in figures.sentence(answer)
+    typed = Answer(Serving(PRESETS["llama-3-8b"], of_memory(12), 8_192), 1)
+    assert f" {typed.smallest_number} × 12 GiB would hold it" in figures.sentence(typed)
+
+
+def test_what_has_no_room_for_a_label_stands_below_the_bar():
+    for answer in (*ASKED, *of_accelerators(CARDS.values(), ASKED[0])):
+        panel, plan = figures.panel(answer), answer.plan
+        labelled = {name for *_, name, _ in panel["labels"]}
+        sizes = {
+            "weights": plan.weights, "state": answer.state, "cache": answer.cached - answer.state,
+            "reserve": plan.reserve, "left over": max(answer.spare, 0),
+            "memory": 0 if answer.fits else plan.memory,
+        }  # fmt: skip
+        rest = [f"{name} {bytes_text(n)}" for name, n in sizes.items() if n and name not in labelled]
+        assert panel["rest"] == (f"Also in the bar: {' · '.join(rest)}." if rest else "")

@@ -180,7 +180,7 @@ def test_of_a_mixture_with_a_window_active_parameters_and_both_growths_are_shown
     """gpt-oss-20b: 24 layers, every other with a window of 128; 8 KV heads of 64 numbers, 32 experts, 4 per token."""
     pasted = {"model_type": "gpt_oss", "num_hidden_layers": 24, "num_local_experts": 32}
     there, expert = shown(opened(COST, tab="facts", facts=json.dumps(pasted))), 3 * 2880 * (2880 + 1)
-    total, active = numbers_where("gpt.*oss: # parameters, # active per token", there)
+    total, active = numbers_where("gpt.*oss: # parameters, # active per token .*the one row", there)
     assert total == 20_914_757_184 and total - active == 24 * 28 * expert + (201_088 - 1) * 2880
     layer = 2 * 8 * 64 * 2
     growth = numbers_where(r"first # tokens adds \*\*# B\*\*.*after them \*\*# B", there)

@@ -10,7 +10,7 @@ from attnviz.cost.units import bytes_text, context_text, count_text
 from attnviz.equations import Equation
 from attnviz.figures.cost.captions import beyond_context, crowd_text, is_beyond, short_name
 from attnviz.figures.cost.formulas import breaking_lines, cache_equation, fit_equation
-from attnviz.figures.cost.placing import PARALLEL, placing
+from attnviz.figures.cost.placing import PARALLEL, placing, uneven_text
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import escaped
 from attnviz.figures.markup import meanings
@@ -54,12 +54,17 @@ def fit(answer: Answer) -> str:
     if not serving.accelerator.is_typed:
         memory = f"{escaped(_machine(answer))}, {memory}"
     kept = f" beside a reserve of {serving.reserve:.0%}" if plan.reserve else ""
+    uneven = uneven_text(serving)
     if answer.fits:
+        refused = f" in memory, but **{uneven}**" if uneven else ""
         return (
-            f"**It fits** ({memory}) with {bytes_text(answer.spare)} to spare{on_each}{kept}; at most "
+            f"**It fits**{refused} ({memory}) with {bytes_text(answer.spare)} to spare{on_each}{kept}; at most "
             f"{count(answer.most, 'such sequence')} fit{'s' * (answer.most == 1)} at once."
         )
-    missing = f"**It does not fit** ({memory}): {bytes_text(-answer.spare)} more would be needed{on_each}{kept}"
+    refused = f", and **{uneven}**" if uneven else ""
+    missing = (
+        f"**It does not fit**{refused} ({memory}): {bytes_text(-answer.spare)} more would be needed{on_each}{kept}"
+    )
     return f"{missing}. {_what_would(answer)}"
 
 
@@ -83,11 +88,11 @@ def _how_many(answer: Answer) -> str:
     serving, n = answer.serving, answer.smallest_number
     way = f", with {PARALLEL[serving.parallel]}" if serving.count == 1 else ""  # for more it is said below
     if n is not None:
-        return f"{n:,} {'together' if serving.accelerator.is_typed else 'of them'} would hold it{way}."
+        return f"{_machines(answer, n)} would hold it{way}."
     other = next(each for each in PARALLEL if each != serving.parallel)
     there = Answer(replace(serving, parallel=other), answer.n_sequences).smallest_number
-    instead = "" if there is None else f"; {there:,} would with {PARALLEL[other]}"
-    return f"no number of them that divides the heads evenly would hold it{way}{instead}."
+    instead = "" if there is None else f"; {_machines(answer, there)} would with {PARALLEL[other]}"
+    return f"no number of accelerators that divides the heads evenly would hold it{way}{instead}."
 
 
 def speed(answer: Answer) -> str:
@@ -105,6 +110,7 @@ def panel(answer: Answer) -> dict:
     whole = max(answer.plan.memory, sum(size for _, size, _, _ in pieces))
     rects: list[list] = []
     labels: list[list] = []
+    unlabelled: list[str] = []
     x = 0.0
     for name, size, colour, opacity in pieces:
         width = size / whole
@@ -114,6 +120,8 @@ def panel(answer: Answer) -> dict:
         rects += [[x + i * width / n, 0, width / n, 1, colour, opacity, text] for i in range(n)]
         if width >= ROOM_OF_LABEL:
             labels.append([x + width / 2, 1, "below", name, bytes_text(size)])
+        else:
+            unlabelled.append(f"{name} {bytes_text(size)}")
         x += width
     edge = answer.plan.memory / whole
     if edge < 1:
@@ -121,6 +129,8 @@ def panel(answer: Answer) -> dict:
         rects.append([edge - 0.002, -0.15, 0.004, 1.3, "currentColor", 1, f"memory: {memory}"])
         if all(abs(edge - label[0]) >= ROOM_OF_LABEL for label in labels):
             labels.append([max(edge, ROOM_OF_LABEL / 3), 1, "below", "memory", memory])
+        else:
+            unlabelled.append(f"memory {memory}")
     room = f"{'left over' if answer.fits else 'missing'}{' on each' if answer.serving.count > 1 else ''}"
     return {
         "title": f"{'Fits' if answer.fits else 'Does not fit'}: {bytes_text(abs(answer.spare))} {room}",
@@ -129,6 +139,7 @@ def panel(answer: Answer) -> dict:
         f"{bytes_text(answer.plan.memory)}.",
         "width": 1, "height": 1, "row": ROW, "line": "", "legend": "",
         "rects": rects, "labels": labels,
+        "rest": f"Also in the bar: {' · '.join(unlabelled)}." if unlabelled else "",
     }  # fmt: skip
 
 
@@ -173,14 +184,20 @@ def _machine(answer: Answer) -> str:
     return answer.serving.accelerator.name
 
 
+def _machines(answer: Answer, n: int) -> str:
+    """Name this many of the accelerator, the number never alone: sequences are counted beside it."""
+    return f"{n:,} × {escaped(answer.serving.accelerator.of_one)}"
+
+
 def models_list(answers: Sequence[Answer]) -> dict[str, list]:
     """Return the columns of the list of models on one accelerator."""
     models = [answer.serving.model for answer in answers]
     return {
         "model": [short_name(model) for model in models],
-        "attention": [attention_name(model) for model in models],
+        **_answer_columns(answers),
         "parameters": [count_text(count_parameters(model).total) for model in models],
-        **_need_columns(answers),
+        "attention": [attention_name(model) for model in models],
+        **_part_columns(answers),
         "made for": [None if m.max_context is None else context_text(m.max_context) for m in models],
     }
 
@@ -189,23 +206,36 @@ def accelerators_list(answers: Sequence[Answer]) -> dict[str, list]:
     """Return the columns of the list of accelerators for one model."""
     return {
         "accelerator": [_machine(answer) for answer in answers],
+        **_answer_columns(answers),
         f"memory{_on_each(answers)}, GiB": [round(answer.plan.memory / 2**30, 1) for answer in answers],
-        **_need_columns(answers),
+        **_part_columns(answers),
         "needed of them": [answer.smallest_number for answer in answers],
     }
 
 
-def _need_columns(answers: Sequence[Answer]) -> dict[str, list]:
-    each = _on_each(answers)
+def _answer_columns(answers: Sequence[Answer]) -> dict[str, list]:
+    """Return what a list is read for, to stand directly after the name; no speed where it does not fit."""
+    rates = [answer.tokens_per_second if answer.fits else None for answer in answers]
     return {
         "fits": ["✓" if answer.fits else "–" for answer in answers],
-        f"needs{each}, GiB": [round(answer.needed / 2**30, 2) for answer in answers],
+        f"needs{_on_each(answers)}, GiB": [round(answer.needed / 2**30, 2) for answer in answers],
+        "tokens/s at most": [None if rate is None else rounded_rate(rate) for rate in rates],
+        **_uneven_column(answers),
+    }
+
+
+def _uneven_column(answers: Sequence[Answer]) -> dict[str, list]:
+    """Return whether the heads can be divided, where that is asked of several accelerators."""
+    uneven = [bool(uneven_text(answer.serving)) for answer in answers]
+    return {"heads divide evenly": ["–" if each else "✓" for each in uneven]} if any(uneven) else {}
+
+
+def _part_columns(answers: Sequence[Answer]) -> dict[str, list]:
+    each = _on_each(answers)
+    return {
         f"weights{each}, GiB": [round(answer.plan.weights / 2**30, 2) for answer in answers],
         f"cache and state{each}, GiB": [round(answer.cached / 2**30, 2) for answer in answers],
         "sequences that fit": [answer.most for answer in answers],
-        "tokens/s at most": [
-            None if (rate := answer.tokens_per_second) is None else rounded_rate(rate) for answer in answers
-        ],
     }
 
 
@@ -213,10 +243,15 @@ def _on_each(answers: Sequence[Answer]) -> str:
     return " on each" if answers[0].serving.count > 1 else ""
 
 
+def _served(answer: Answer) -> str:
+    """Name the precision of the weights and the sequences: "weights in bf16 and 8 K tokens"."""
+    return f"weights in {answer.serving.weights} and {crowd_text(answer.serving.n_tokens, answer.n_sequences)}"
+
+
 def models_finding(answers: Sequence[Answer]) -> str:
     """State how many models fit and which is the largest, as a title."""
     asked, fitting = answers[0], [answer for answer in answers if answer.fits]
-    crowd = crowd_text(asked.serving.n_tokens, asked.n_sequences)
+    crowd = _served(asked)
     if not fitting:
         return f"{_machine(asked)}: none of {count(len(answers), 'model')} fits with {crowd}"
     beyond = sum(is_beyond(answer.serving.model, answer.serving.n_tokens) for answer in fitting)
@@ -233,7 +268,7 @@ def accelerators_finding(answers: Sequence[Answer]) -> str:
     """State how many accelerators hold the model and which is the fastest, as a title."""
     holding = [answer for answer in answers if answer.fits]
     first = answers[0]
-    name, crowd = short_name(first.serving.model), crowd_text(first.serving.n_tokens, first.n_sequences)
+    name, crowd = short_name(first.serving.model), _served(first)
     if not holding:
         return f"None of {len(answers)} choices holds {name} with {crowd}"
     said = f"{len(holding)} of {len(answers)} hold{'s' * (len(holding) == 1)} {name} with {crowd}"

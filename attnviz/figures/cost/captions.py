@@ -37,7 +37,8 @@ def counted_text(
 ) -> str:
     """State what was counted in live tensors, and whether the formulas agree.
 
-    parameters, caches: names of the models for which a formula gives another number.
+    parameters, caches: names of the models for which a formula gives another number, that of the cache for all tokens.
+    windowed: whether the caches drawn are of fewer tokens.
     """
     counted = (
         f"{n_models} live models were built with one layer each, since all layers have the same shapes; their "
@@ -49,12 +50,16 @@ def counted_text(
             f"{counted}. The parameters by formula differ for {listed(parameters)}: see the numbers under each figure."
         )
     if caches:
-        window = " The live modules keep every token, also those outside the window." if windowed else ""
         return (
-            f":material/check: {counted}. The parameters are those of the formulas; the bytes differ for "
-            f"{listed(caches)}.{window}{drawn}"
+            f"{counted}. The parameters are those of the formulas; the bytes of the caches differ for "
+            f"{listed(caches)}.{drawn}"
         )
-    return f":material/check: {counted}; the formulas give the same numbers.{drawn}"
+    window = (
+        ", the cache's for all tokens, since the live modules also keep those outside the window. The caches drawn by "
+        "formula hold the window alone in windowed layers, so they are smaller"
+        if windowed else ""
+    )  # fmt: skip
+    return f":material/check: {counted}; the formulas give the same numbers{window}.{drawn}"
 
 
 def description_texts(model: Description) -> list[str]:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attnviz.config import ModelConfig
 from attnviz.cost import Serving
 from attnviz.cost.cached import cached_by_kind
-from attnviz.cost.placed import DATA, TENSOR, windowed
+from attnviz.cost.placed import DATA, TENSOR, divides_evenly, windowed
 from attnviz.cost.sums import mixers
 from attnviz.phrases import listed
 
 PARALLEL = {TENSOR: "tensor parallelism", DATA: "data-parallel attention"}
+MOST_HELD = "Counted here for the accelerator that holds most."
 
 
 def placing(serving: Serving, n_sequences: int) -> str:
     """State what each accelerator holds, and how windows and pages are counted; "" where there is nothing to say."""
-    return " ".join(filter(None, (parallel_text(serving, n_sequences), *allocation(serving))))
+    most = MOST_HELD if uneven_text(serving) else ""
+    return " ".join(filter(None, (_held_text(serving, n_sequences), most, *allocation(serving))))
 
 
 def parallel_text(serving: Serving, n_sequences: int | None = None) -> str:
+    """State what each of several accelerators caches, and what cannot be divided; "" for one accelerator."""
+    uneven = uneven_text(serving)
+    return " ".join(filter(None, (_held_text(serving, n_sequences), uneven and f"{uneven}. {MOST_HELD}")))
+
+
+def _held_text(serving: Serving, n_sequences: int | None) -> str:
     """State what each of several accelerators caches; "" for one."""
     n = serving.count
     if n == 1:
@@ -36,17 +43,16 @@ def parallel_text(serving: Serving, n_sequences: int | None = None) -> str:
     more = "".join(f"; in other layers it {each}" for each in others)
     copied = any(kind.mixer.copies(n) > 1 for kind in kinds)
     once = " Data-parallel attention would hold it once." if copied else ""
-    return f"With tensor parallelism, each accelerator {held}{more}.{once}{_uneven(serving.model, n)}"
+    return f"With tensor parallelism, each accelerator {held}{more}.{once}"
 
 
-def _uneven(model: ModelConfig, n: int) -> str:
-    uneven = dict.fromkeys(filter(None, (mixer.uneven(n) for _, mixer in mixers(model))))
-    if not uneven:
+def uneven_text(serving: Serving) -> str:
+    """State which heads the accelerators cannot share evenly; "" if they can, or need not."""
+    n = serving.count
+    if divides_evenly(serving.model, n, serving.parallel):
         return ""
-    return (
-        f" {listed(uneven)} cannot be divided evenly by {n:,}, which vLLM refuses; counted here for the accelerator "
-        "that holds most."
-    )
+    uneven = dict.fromkeys(filter(None, (mixer.uneven(n) for _, mixer in mixers(serving.model))))
+    return f"{listed(uneven)} cannot be divided evenly by {n:,}, which vLLM refuses"
 
 
 def allocation(serving: Serving) -> Iterable[str]:

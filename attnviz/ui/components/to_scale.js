@@ -1,5 +1,5 @@
 // Rectangles to scale. A panel: {title, note, alt, line, legend, width, height, row, rects: [[x, y, width, height, colour, opacity, description]],
-// labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
+// labels: [[x, y, where, text, text below]], rest: what has no room for a label}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
 import { el, jsonOf } from "./call.js";
 import { calculation, foldAll } from "./folded.js";
 import { saveButtons } from "./save_buttons.js";
@@ -26,6 +26,7 @@ function panel(p) {
   draw(picture, p);
   picture.append(...p.labels.map((each) => label(p, each)));
   section.append(el("h2", "", p.title), el("p", "", p.note), picture);
+  if (p.rest) section.append(el("p", "rest", p.rest));
   if (p.line) section.append(calculation(el("p", "line", p.line), el("p", "letters", p.legend)));
   return section;
 }

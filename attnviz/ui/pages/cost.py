@@ -87,7 +87,7 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     try:
         live = compute_cost.counted(models, s)
         differing = compute_cost.differing(models, live, s)
-        said = figures.counted_text(len(models), *differing, s.precision, windowed=bool(c.sliding_window))
+        said = figures.counted_text(len(models), *differing, s.precision, windowed=windowed(c, s.context))
     except ConfigError as problem:
         said = f"By formula only, since {escaped(str(problem).partition(';')[0])}."
     attention, model, cache, precisions = compute_cost.own_drawings(
@@ -257,7 +257,8 @@ def _by_layers(model: ModelConfig, s: Settings, key: str = "") -> None:
 def _describe(described: Description) -> None:
     """Show the fields used from a config.json, the assumed defaults, and the parts that are not counted."""
     n = count_parameters(described.model)
-    active = f", {n.used_per_token:,} active per token" if described.model.experts else ""
+    left_out = " (of the embedding table, the one row read)" if n.unread_embeddings else ""
+    active = f", {n.used_per_token:,} active per token{left_out}" if described.model.experts else ""
     st.markdown(f"## {escaped(described.architecture)}: {n.total:,} parameters{active}")
     st.markdown(figures.growth_text(described.model))
     if not described.known:
