@@ -30,6 +30,11 @@ def first_of(n: int, what: str) -> str:
     return f"first {what}" if n == 1 else f"first {count(n, what)}"
 
 
+def last_of(n: int, what: str) -> str:
+    """Name the last n of some things: "last token", "last 4 tokens"."""
+    return f"last {what}" if n == 1 else f"last {count(n, what)}"
+
+
 def listed(things: Iterable[object]) -> str:
     """Join items as in a sentence: "1", "1 and 2", "1, 2 and 3"."""
     *first, last = map(str, things)

@@ -111,7 +111,7 @@ def where_it_occurs(view: View) -> str | None:
     """Return the first checkpoint in which the selected mistake shows with these settings, or None."""
     for name in MODELS:
         other = view.but(model=name)
-        if name != "own" and not models.problem_of(other.settings) and not reason(other):
+        if name != "own" and not other.model_problem and not reason(other):
             return name
     return None
 

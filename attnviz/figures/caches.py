@@ -20,7 +20,7 @@ from attnviz.figures.label_width import label_width
 from attnviz.figures.markup import meanings
 from attnviz.figures.theme import FAINT, LABEL, NEUTRAL, OUTLINE, PETROL, TEXT, base_figure
 from attnviz.mechanisms import Mixer
-from attnviz.phrases import count, in_a_row, listed
+from attnviz.phrases import count, in_a_row, last_of, listed
 
 BYTES = 2  # per cached number, bf16
 FEWEST, MOST = 16, 2**20  # tokens of the curves
@@ -88,7 +88,7 @@ def _kept_text(config: ModelConfig, i: int, own: int) -> str:
         size = sum(int(each.numbers.value) * each.bits // 8 for each in layer.mixer.state())
         return f"a state of {size:,} B, nothing per token"
     window = layer.mixer.window
-    return f"{own:,} B" + (f", of the last {count(window, 'token')}" if window else "")
+    return f"{own:,} B" + (f", of the {last_of(window, 'token')}" if window else "")
 
 
 def _sharing_title(name: str, reads: Mapping[int, int], own: list[int]) -> str:
@@ -274,7 +274,7 @@ def _name_lines(figure: Chart, heights: Mapping[str, float], selected: str) -> N
 def _crossing_title(selected: str, found: Mapping[str, list[Crossing]], cost: Cost) -> str:
     crossed = {name: at for name, at in found.items() if at}
     if not crossed:
-        return f"{selected}: its line crosses no other from 1 to {tokens_text(MOST)} tokens"
+        return f"{selected}: its line crosses no other up to {tokens_text(MOST)} tokens"
     name = FRONT if FRONT in crossed else next(iter(crossed))
     return f"{_sentence(selected, name, crossed[name][-1], cost)}"
 

@@ -65,8 +65,8 @@ def state_parts(config: ModelConfig, layer_bytes: Sequence[int]) -> list[list | 
 def _state_part(mixer: Mixer, n_bytes: int) -> list:
     sizes = {state.part: int(state.numbers.value) for state in mixer.state()}
     numbers = sum(sizes.values())
-    parts = " + ".join(f"{name} {n:,}" for name, n in sizes.items())
-    return [numbers, f"{parts} = {count(numbers, 'number')}, {n_bytes:,} B"]
+    added = f"{' + '.join(f'{n:,}' for n in sizes.values())} = " if len(sizes) > 1 else ""
+    return [numbers, f"{listed(sizes)}: {added}{count(numbers, 'number')}, {n_bytes:,} B"]
 
 
 def prefill_sentence(step: WrittenStep, n_tokens: int, config: ModelConfig) -> str:

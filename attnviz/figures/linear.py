@@ -14,7 +14,7 @@ from attnviz.figures.numbers import percent, printed, significant
 from attnviz.figures.theme import NEUTRAL, base_figure
 from attnviz.figures.token_maps import few_ticks
 from attnviz.mechanisms import Layer
-from attnviz.phrases import count, in_a_row, span
+from attnviz.phrases import count, in_a_row, last_of, span
 
 LEAST_ERROR = 1e-4  # that is drawn: the axis is logarithmic
 
@@ -44,7 +44,8 @@ def _keeps(layer: Layer, s: str) -> str:
         return f"keep{s} a state of {numbers} per head whatever the length"
     numbers = count(int(cached_in_layer(mixer).value), "number")
     if mixer.window is not None:
-        return f"cache{s} {numbers} for each of the last {count(mixer.window, 'token')}"
+        each = "each of " * (mixer.window > 1)
+        return f"cache{s} {numbers} for {each}the {last_of(mixer.window, 'token')}"
     return f"cache{s} {numbers} per token" + (f" and read{s} the {mixer.seen()}" if mixer.seen() else "")
 
 

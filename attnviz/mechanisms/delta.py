@@ -117,8 +117,8 @@ class GatedDelta(Recurrent):
         )
         text = "W(i, j) = q(i)ᵀ [∏ α(l) (I − β(l) k(l) k(l)ᵀ), l = i … j + 1] β(j) k(j) / √D"
         letters = (
-            f"q, k: queries and keys of key head {key_head}, of length 1; α: decay of head {head}; β: its write "
-            f"strength; D = {self.key_dim}: width of a key"
+            f"W: the weight; i, j: its query and key; I: the identity; q, k: queries and keys of key head {key_head}, "
+            f"of length 1; α: decay of head {head}; β: its write strength; D = {self.key_dim}: width of a key"
         )
         return tex, text, letters
 

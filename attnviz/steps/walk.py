@@ -130,7 +130,8 @@ class Walk:
         """The lines of loops over tokens, `for t in …`, in which the query's turn is shown, not all of them."""
         found: set[int] = set()
         for call in self.run.calls:
-            found |= self._other_turns(call)
+            if call.folder == "modules":  # a loop over t in a user's own code may be over anything
+                found |= self._other_turns(call)
         return found
 
     def _other_turns(self, call: Call) -> set[int]:

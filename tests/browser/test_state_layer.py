@@ -36,9 +36,11 @@ def test_effective_weights_have_a_sign_and_the_state_stays_as_it_is(visit: Calla
     assert tuple(grey if abs(weights[head].min()) > weights[head].max() else hue) in painted  # the largest size
     turn_to(page, f"decode?model=hybrid&layer={LAYER}")
     caches = page.locator(".dp .caches")
-    expect(caches).to_have_attribute("aria-label", re.compile("3 layers with a state that does not grow: state 4,608"))
+    expect(caches).to_have_attribute(
+        "aria-label", re.compile("3 layers with a state that .*: state and convolution: 4,608")
+    )
     before = page.locator(".dp .sum").inner_text()
     page.get_by_role("button", name="one token on").click()
     settle(page)
     expect(page.locator(".dp .sum")).not_to_have_text(before)
-    expect(caches).to_have_attribute("aria-label", re.compile("state 4,608"))
+    expect(caches).to_have_attribute("aria-label", re.compile("state and convolution: 4,608"))

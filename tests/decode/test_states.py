@@ -40,7 +40,7 @@ def test_a_state_does_not_grow_beside_a_cache_that_does(model):
         assert step.layer_bytes == (STATE, PER_TOKEN * n, STATE)
         assert cache_equation(HYBRID, n).value == sum(step.layer_bytes)
     assert state_parts(HYBRID, written.steps[0].layer_bytes)[0] == [
-        STATE // 4, f"state 210 + convolution 288 = 498 numbers, {STATE:,} B"
+        STATE // 4, f"state and convolution: 210 + 288 = 498 numbers, {STATE:,} B"
     ]  # fmt: skip
     said = prefill_sentence(written.steps[0], len(IDS), HYBRID)
     assert f"2 layers then keep a state of {2 * STATE:,} B" in said and f"{PER_TOKEN} B per token" in said

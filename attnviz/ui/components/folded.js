@@ -2,7 +2,7 @@
 // is saved has them (save.js), and so has a printed page (server/printed.js).
 import { el } from "./call.js";
 
-const left = new Map(), roots = new Set(); // of a drawing, in a lesson or not: whether its calculation is open; components
+const leftOpen = new Map(), roots = new Set(); // of a drawing, in a lesson or not: whether its calculation is open; components
 document.addEventListener("attnviz-lesson", () => {
   for (const root of roots) root.isConnected ? foldAll(root) : roots.delete(root);
 });
@@ -19,8 +19,8 @@ export function foldAll(root) {
   roots.add(root);
   for (const [i, details] of [...root.querySelectorAll(".calculation")].entries()) {
     const place = `${keyOf(root)}, ${i}, ${inLesson}`;
-    details.open = left.get(place) ?? inLesson;
-    details.firstElementChild.onclick = () => left.set(place, !details.open);
+    details.open = leftOpen.get(place) ?? inLesson;
+    details.firstElementChild.onclick = () => leftOpen.set(place, !details.open);
   }
 }
 

@@ -92,7 +92,7 @@ const copied = ({ state, added, removed }) => ({ state: state.slice(), added, re
 
 function paintOne(view, { canvas, section }, values) {
   const { d, ratio, root } = view, full = section.clientWidth, slide = slideHeight(root), wide = Math.min(full, slide < Infinity ? Math.max(slide - 200, SMALLEST) : LARGEST);
-  const cell = wide / Math.max(d.D, d.V), ink = scaledSheet(canvas, cell * d.V, cell * d.D, ratio ?? ratioOf(view)), shades = shadesOf(view);
+  const cell = wide / Math.max(d.D, d.V), ink = scaledSheet(canvas, cell * d.V, cell * d.D, ratio ?? ratioOf(view)), shades = sizeColours(view);
   for (let a = 0; a < d.D; a++)
     for (let b = 0; b < d.V; b++) {
       ink.fillStyle = shades(values[a * d.V + b]);
@@ -101,7 +101,7 @@ function paintOne(view, { canvas, section }, values) {
 }
 
 // Colours by the square root of a number's size.
-function shadesOf({ d, dark }) {
+function sizeColours({ d, dark }) {
   const mode = dark ? "dark" : "light", of = (stops) => Array.from({ length: SHADES + 1 }, (_, i) => `rgb(${colourAt(stops, i / SHADES).map(Math.round)})`);
   const above = of(d.ramps[mode]), below = of(d.below[mode]);
   return (x) => (x < 0 ? below : above)[Math.round(SHADES * Math.sqrt(Math.min(1, Math.abs(x) / d.scale)))];
