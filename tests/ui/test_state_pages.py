@@ -55,7 +55,7 @@ def test_the_loop_over_tokens_is_folded_and_the_state_is_in_numbers():
     assert "The loop over" not in said(opened(STEPS, text=TEXT, model="own", layer="1", query="3"))
     app = opened(DECODE, text=TEXT, model="own", layer="0")
     assert "2 layers then keep a state of 3,984 B together, however long the text is" in said(app)
-    assert "state 210 + convolution 288 = 498 numbers, 1,992 B" in sent(app)
+    assert "state and convolution: 210 + 288 = 498 numbers, 1,992 B" in sent(app)
 
 
 def test_each_mistake_shows_in_it_or_is_refused_in_a_sentence():
