@@ -14,8 +14,9 @@ from streamlit.proto.Slider_pb2 import Slider
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
+from attnviz.session.openable import MODELS
+
 LEFT_ALONE = ("Examples",)  # a session is identified by its own text
-MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")  # in the order of the box
 OF_PARTS = ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
 DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, OF_PARTS)  # a callback's run that requests a rerun ends with another status
 SECONDS_TO_ANSWER = 120.0
