@@ -58,7 +58,6 @@ BLANK = """async () => {
   }
   return [blank, drawings.length + charts.length];
 }"""
-MARK, ROW = 20, 35  # pixels of a list: to the middle of a row's box, and a row's height
 OPEN_TAB = "name => one('.st-key-control-tab [role=radio][aria-checked=true]').textContent === name"
 
 
@@ -226,31 +225,6 @@ def decode_plays(window: Window) -> None:
     window.turn("decode")
     window.click(".dp [data-go=play]")
     window.until("() => all('.dp .text .new').length >= 3")
-
-
-# ---- the question of the Cost page
-
-
-def test_the_question_of_cost_is_typed_and_a_row_of_a_list_opens(window: Window) -> None:
-    window.open("cost?tab=cards")
-    for label, number, name in (("Context, tokens", 20_000, "context"), ("Sequences (users)", 10, "batch")):
-        window.click(f"input[aria-label='{label}']")
-        window.run("() => document.activeElement.select()")
-        window.type(f"{number}\n")
-        window.until("wanted => location.search.includes(wanted)", f"{name}={number}")
-        window.settle()
-    window.until("() => one('[data-testid=stMain]').innerText.includes('10 sequences of 20,000 tokens')")
-    left, top, *_ = window.run(
-        """() => {
-          const grid = one(".st-key-list-cards canvas");
-          grid.scrollIntoView({ block: "center" });
-          return edges(grid);
-        }"""
-    )
-    window.point(left + MARK, top + 2.5 * ROW)
-    window.press_here()
-    window.until("() => location.search.includes('machine=')")
-    assert window.wrong() == []
 
 
 # ---- what a component is sent as
