@@ -10,6 +10,7 @@
     {analysis, experiments, steps, mistakes} -> practice
     {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures, practice} -> compute -> server -> ui -> pages, app.py
+    phrases -> runs -> notebook
 
 Each rule is a function from source text to error sentences; one test per rule reads all files and reports every
 violation. A second test feeds the rule sources that violate it, so that a rule that finds nothing is noticed.
@@ -49,6 +50,7 @@ NEXT_ON_THE_LEFT = {
     "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config",),
+    "runs": ("checks", "phrases"),
     "counting": (),  # a process of its own, which compute starts
     "practice": ("exercises", "mistakes", "experiments", "analysis", "steps"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
@@ -80,6 +82,7 @@ PACKAGES = {
     "practice": {"torch", "numpy", "safetensors", "psutil"},
     "analysis": {"numpy"},
     "cost": set(),
+    "runs": {"numpy", "safetensors"},
     "counting": {"torch", "transformers"},
     "figures": {"numpy", "plotly"},
     "session": set(),
@@ -236,6 +239,8 @@ WRONG_IMPORTS = [
     ("pages.1_heads", "import numpy as np"),
     ("pages.1_heads", "from attnviz.training.train import train"),
     ("app", "import torch"),
+    ("attnviz.runs.run", "import torch"),
+    ("attnviz.runs.run", "from attnviz.trace import trace"),
     ("attnviz.newroom", ""),
     ("attnviz", "from attnviz.modules import attend"),
 ]
