@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # For each package: the packages next to it on its left, which it may import, and its third-party libraries.
 NEXT_ON_THE_LEFT = {
     "checks": (),
+    "started": (),
     "facts": ("checks",),
     "phrases": (),
     "exercises": (),
@@ -52,7 +53,7 @@ NEXT_ON_THE_LEFT = {
     "cost": ("config",),
     "runs": ("checks", "phrases"),
     "counting": (),  # a process of its own, which compute starts
-    "practice": ("exercises", "mistakes", "experiments", "analysis", "steps"),
+    "practice": ("exercises", "mistakes", "experiments", "analysis", "steps", "started"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("exercises", "cost"),
     "compute": ("session", "figures", "layerwise", "practice"),
@@ -60,9 +61,11 @@ NEXT_ON_THE_LEFT = {
     "ui": ("server",),  # its frame draws the workarounds that run in the browser
     "pages": ("ui",),
     "training": ("experiments",),
+    "__main__": ("practice",),  # the command: starts the app, or the judge
 }
 PACKAGES = {
     "checks": set(),
+    "started": set(),
     "facts": set(),
     "phrases": set(),
     "exercises": set(),
@@ -91,6 +94,7 @@ PACKAGES = {
     "server": {"streamlit", "starlette", "google", "psutil"},  # google: the messages of Streamlit's protocol
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
+    "__main__": {"streamlit"},
 }
 STAND_ALONE = {
     f"attnviz.modules.{name}" for name in ("attention", "delta", "sparse", "rope", "norm", "feedforward", "cache")

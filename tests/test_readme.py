@@ -1,9 +1,9 @@
 """The README is short, its counts are right, and the files that it and the documentation name exist."""
 
 import re
-import tomllib
 from pathlib import Path
 
+import attnviz
 from attnviz.exercises import TASKS
 from attnviz.session.pages.cost import PRESETS
 from attnviz.session.pages.mistakes import MISTAKES
@@ -67,5 +67,5 @@ def test_the_readme_leads_to_all_documentation() -> None:
 
 
 def test_the_changelog_begins_with_this_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == version
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)", changelog, re.MULTILINE)[1] == attnviz.__version__

@@ -1,4 +1,4 @@
-"""python -m attnviz.practice: write a task's skeleton, or judge a file. See --help.
+"""Write a task's skeleton, or judge a file. See --help.
 
 The file runs in a separate process with limits, which protect against accidents, not against an attacker: judge only
 your own code.
@@ -16,6 +16,7 @@ from pathlib import Path
 from attnviz.practice.judge import Verdict, judge, task_named_in
 from attnviz.practice.task import CHECK, LIMITS, SECONDS, Task
 from attnviz.practice.tasks import TASKS
+from attnviz.started import PRACTICE
 
 APP = "http://localhost:8501"  # Streamlit's default port
 
@@ -103,7 +104,7 @@ def verdict_text(file: Path, task: Task, verdict: Verdict) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m attnviz.practice", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=PRACTICE, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
     write = commands.add_parser("new", help="write the skeleton of a task to a file")

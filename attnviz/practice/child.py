@@ -126,7 +126,7 @@ def limit() -> None:
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
         most = pages * resource.getpagesize() + EXTRA_MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     except (ImportError, OSError, ValueError):  # not Linux: only the parent's watch applies
@@ -160,14 +160,14 @@ def error_report(error: BaseException, file: str) -> dict[str, Any]:
 def main(folder: Path, file: Path) -> None:
     """Compute every case, and write each result as soon as it is computed."""
     out, name = folder / "out", str(file)
-    cases = json.loads((folder / "cases.json").read_text())
+    cases = json.loads((folder / "cases.json").read_text(encoding="utf-8"))
     inputs = load_file(folder / "inputs.safetensors")
     torch.set_num_threads(1)
     limit()
     try:
         names = load_namespace(file)
     except BaseException as error:  # noqa: BLE001, SystemExit too
-        (out / "file.json").write_text(json.dumps(error_report(error, name)))
+        (out / "file.json").write_text(json.dumps(error_report(error, name)), encoding="utf-8")
         return
     for i, steps in enumerate(cases):
         tensors = {key.partition(":")[2]: value for key, value in inputs.items() if key.startswith(f"{i}:")}
@@ -177,7 +177,7 @@ def main(folder: Path, file: Path) -> None:
                 results = run_steps(steps, tensors, names)
             save_file({str(n): each.contiguous() for n, each in enumerate(results)}, out / f"{i}.safetensors")
         except BaseException as error:  # noqa: BLE001
-            (out / f"{i}.json").write_text(json.dumps(error_report(error, name)))
+            (out / f"{i}.json").write_text(json.dumps(error_report(error, name)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ Pack = Callable[[Walk, list[str], int, int], tuple[bytes, list]]  # walk, labels
 
 def run(folder: Path, file: Path, pack: Pack) -> None:
     """Compute the maps and the walk, and write each as soon as it is computed."""
-    ask = json.loads((folder / "ask.json").read_text())
+    ask = json.loads((folder / "ask.json").read_text(encoding="utf-8"))
     torch.set_num_threads(1)
     live = Live(load_checkpoint(ask["checkpoint"])[0], ask["ids"], ask["layer"], ask["head"])
     limit()
@@ -39,14 +39,14 @@ def run(folder: Path, file: Path, pack: Pack) -> None:
         found = _walk(file, ask, live, names)
         packed, places = pack(found, ask["labels"], live.config.n_kv_heads, min(ask["at"], len(found.stops) - 1))
         (folder / "walk.bin").write_bytes(packed)
-        (folder / "places.json").write_text(json.dumps(places))
+        (folder / "places.json").write_text(json.dumps(places), encoding="utf-8")
 
     for part, write in (("maps", maps), ("walk", walk)):
         try:
             names = names or load_namespace(file)
             write()
         except BaseException as error:  # noqa: BLE001, SystemExit too
-            (folder / f"{part}.json").write_text(json.dumps(error_report(error, str(file))))
+            (folder / f"{part}.json").write_text(json.dumps(error_report(error, str(file))), encoding="utf-8")
 
 
 def _walk(file: Path, ask: dict[str, Any], live: Live, names: dict[str, Any]) -> Walk:

@@ -108,12 +108,14 @@ def judge(
             for key, t in case.tensors.items()
         }
         save_file(tensors, folder / "inputs.safetensors")
-        (folder / "cases.json").write_text(json.dumps([case.steps for case in cases]))
+        (folder / "cases.json").write_text(json.dumps([case.steps for case in cases]), encoding="utf-8")
         ended = ""
         try:
             command = [
                 sys.executable,
                 "-I",
+                "-X",
+                "utf8",
                 str(Path(__file__).with_name("child.py")),
                 str(folder),
                 str(file.resolve()),
@@ -153,7 +155,7 @@ def run_limited(
     Its output goes to the file "printed" there. One command runs at a time, because the processes it starts are
     recognised by not having existed before. tick: called with the seconds so far, again and again. path: PYTHONPATH.
     """
-    inherited = ("PATH", "HOME", "LANG", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH")
+    inherited = ("PATH", "HOME", "LANG", "SYSTEMROOT", "USERPROFILE", "TEMP", "LD_LIBRARY_PATH")
     environment = {key: value for key, value in os.environ.items() if key in inherited}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
     environment |= {"PYTHONPATH": path} if path else {}

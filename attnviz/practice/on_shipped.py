@@ -46,8 +46,8 @@ def run_on_shipped(
         ours = Live(model, list(ask["ids"]), ask["layer"], ask["head"]).maps(ask["task"], right)
     with tempfile.TemporaryDirectory(prefix="practice-", ignore_cleanup_errors=True) as name:
         folder, ended = Path(name), ""
-        (folder / "ask.json").write_text(json.dumps(ask))
-        command = [sys.executable, "-m", RUNNER, name, str(file.resolve())]
+        (folder / "ask.json").write_text(json.dumps(ask), encoding="utf-8")
+        command = [sys.executable, "-X", "utf8", "-m", RUNNER, name, str(file.resolve())]
         try:
             code = run_limited(
                 command, folder, SECONDS, MEMORY, lambda so_far: tick and tick(so_far, "attention maps and lines"),

@@ -13,6 +13,7 @@ from torch import Tensor
 from attnviz.config import ModelConfig
 from attnviz.exercises import TASKS
 from attnviz.practice.child import EXTRA_MEMORY, run_steps
+from attnviz.started import PRACTICE
 
 SECONDS = 60.0  # for all checks of a file together: a right version in plain Python loops takes a few
 LIMITS = f"at most {SECONDS:.0f} s for all checks together, {EXTRA_MEMORY / 2**30:g} GiB beside torch"
@@ -71,7 +72,7 @@ class Mistaken:
     mistake: str = ""
 
 
-CHECK = ".venv/bin/python -m attnviz.practice check"  # in a checkout, before the file's path
+CHECK = f"{PRACTICE} check"  # before the file's path
 
 
 @dataclass(frozen=True)

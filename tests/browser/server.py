@@ -84,6 +84,13 @@ def serve(
     command = [*under, sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}"]
     command += ["--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none"]
     command += ["--logger.enableRich=false", *options]  # rich, if installed, would colour the tracebacks
+    with serving(command, port, root, env) as server:
+        yield server
+
+
+@contextmanager
+def serving(command: Sequence[str], port: int, root: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Run a command that serves the app on this port, in the folder `root`, until the block ends."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         started = time.perf_counter()

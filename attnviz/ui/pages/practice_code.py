@@ -15,6 +15,7 @@ from attnviz.compute import practice as compute
 from attnviz.compute.view import View
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
+from attnviz.started import INSTALLED, PRACTICE, with_code
 from attnviz.ui import local_session, state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.source_walk import packed_walk
@@ -73,10 +74,10 @@ def _choose_task() -> None:
 
 def _local_commands(task: compute.Task) -> None:
     """Commands that judge a file, in a terminal and in the app."""
-    st.markdown("## On your own machine, in a checkout of AttnViz")
+    st.markdown(f"## On your own machine, {'with AttnViz installed' if INSTALLED else 'in a checkout of AttnViz'}")
     file = f"practice/{task.file}"
     for text, command in (
-        (f"Write the skeleton to `{file}`:", f".venv/bin/python -m attnviz.practice new {task.name}"),
+        (f"Write the skeleton to `{file}`:", f"{PRACTICE} new {task.name}"),
         (
             "Judge it: prints expected and actual outputs and the mistake. The exit code is 0 only if all checks pass; "
             "`--watch` repeats it at every save:",
@@ -85,7 +86,7 @@ def _local_commands(task: compute.Task) -> None:
         (
             "Or on this page: the verdict at every save, your maps with the shipped weights beside the correct ones, "
             "and your source line by line:",
-            f"make run CODE={file}",
+            with_code(file),
         ),
     ):
         st.markdown(text)
@@ -107,7 +108,7 @@ def _own(view: View, file: Path) -> None:
     st.markdown(f"## {task.title}: {escaped(file.name)}")
     if own_code.stamp_of(file) == (0, 0):
         st.warning(f"There is no file {escaped(str(file))} yet. This command writes it:")
-        st.code(f".venv/bin/python -m attnviz.practice new {name} --folder {shlex.quote(str(file.parent))}")
+        st.code(f"{PRACTICE} new {name} --folder {shlex.quote(str(file.parent))}")
         _choose_task()
         return
     with st.spinner("Running your file …"), _waiting() as tick:
