@@ -170,7 +170,7 @@ def _name_as_main(folder: Path, remote: Remote) -> None:
     """Record the commit as "main", the revision by which the cache is queried."""
     refs = folder.parent.parent / "refs"
     refs.mkdir(exist_ok=True)
-    (refs / "main").write_text(remote.commit)
+    (refs / "main").write_text(remote.commit, encoding="utf-8")
 
 
 class _as_open_error:

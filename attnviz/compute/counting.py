@@ -26,7 +26,7 @@ CHILD = Path(__file__).parents[1] / "counting" / "__main__.py"
 SECONDS = 30.0  # of a count, torch's and transformers' imports included
 KEPT = 16  # counts
 FIRST_STAGE = "a Python process is started"
-_INHERITED = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SYSTEMROOT")
+_INHERITED = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SYSTEMROOT", "USERPROFILE")
 _RUNNING = threading.Semaphore(1)
 
 
@@ -81,8 +81,8 @@ class Count:
         environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         environment |= {"TMPDIR": folder, "HF_HOME": folder, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         child = subprocess.Popen(
-            [sys.executable, "-I", str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, env=environment, cwd=folder, start_new_session=True, text=True,
+            [sys.executable, "-I", "-X", "utf8", str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, env=environment, cwd=folder, start_new_session=True, encoding="utf-8",
         )  # fmt: skip
         ender = threading.Thread(target=self._end, args=(child,), daemon=True)
         ender.start()

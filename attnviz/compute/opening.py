@@ -41,7 +41,7 @@ def _path(name: str) -> Path | None:
         exists, is_file = path.is_dir(), path.is_file()
     except (OSError, ValueError, RuntimeError):  # too long, a NUL, the home of an unknown user
         return None
-    if name.startswith(("~", "/", ".")):
+    if name.startswith(("~", ".")) or Path(name).is_absolute():
         return path
     is_model = exists and openable.is_folder(str(path))
     is_meant = is_model or is_file or (exists and bool(name) and not is_hub_id(name))

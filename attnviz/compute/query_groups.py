@@ -107,7 +107,7 @@ def held_out_characters() -> int:
 def _scores() -> dict[str, dict]:
     """Load the checkpoints' scores, measured when they were trained."""
     file = FOLDER / "scores.json"
-    return json.loads(file.read_text()) if file.exists() else {}
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def predicted_characters(settings: Settings, ids: tuple[int, ...]) -> float:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import socket
 import sys
 from collections.abc import Iterator
@@ -22,8 +21,7 @@ from typing import Any
 
 NEAR, FAR = (9, 40), 20_011  # tokens: two that show how a cache grows, and one beyond the windows in use
 GIB = 2**30
-LIMITS = {resource.RLIMIT_AS: 24 * GIB, resource.RLIMIT_DATA: 5 * GIB, resource.RLIMIT_CPU: 60,
-          resource.RLIMIT_FSIZE: 2**20, resource.RLIMIT_CORE: 0}  # fmt: skip
+LIMITS = {"RLIMIT_AS": 24 * GIB, "RLIMIT_DATA": 5 * GIB, "RLIMIT_CPU": 60, "RLIMIT_FSIZE": 2**20, "RLIMIT_CORE": 0}
 MOST_FIELDS, DEEPEST = 20_000, 6  # values in the file, mappings within mappings
 LARGEST = (  # of whole numbers, by their names: what a model is built from in Python, before any tensor is made
     (re.compile(r"token_id|seed|theta|position|context|length|base"), 10**12),
@@ -63,11 +61,23 @@ def say(**message: Any) -> None:
 
 def limited() -> None:
     """Set the limits of this process: memory, time, no files, no network."""
-    for which, most in LIMITS.items():
-        _, hard = resource.getrlimit(which)
-        resource.setrlimit(which, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    with suppress(ImportError):  # Windows has no such limits; the parent ends the process after its time
+        _set_limits()
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     socket.socket = NoNetwork  # type: ignore[misc]
+
+
+def _set_limits() -> None:
+    import resource
+
+    for name, most in LIMITS.items():
+        which = getattr(resource, name)
+        _, hard = resource.getrlimit(which)
+        try:
+            resource.setrlimit(which, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        except (OSError, ValueError):  # macOS refuses some of them
+            if sys.platform == "linux":
+                raise
 
 
 class NoNetwork(socket.socket):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from attnviz.checks import is_hub_id
 from attnviz.config import SHIPPED
@@ -48,7 +48,12 @@ def may_open(name: str) -> bool:
 
 def is_folder(name: str) -> bool:
     """Check whether this is the absolute path of a folder with a config.json."""
-    return name.startswith("/") and "\0" not in name and len(name) < 4000 and (Path(name) / "config.json").is_file()
+    return is_absolute(Path(name)) and "\0" not in name and len(name) < 4000 and (Path(name) / "config.json").is_file()
+
+
+def is_absolute(path: PurePath) -> bool:
+    r"""Check whether the path is absolute and of this machine: Windows would send credentials to \\host\share."""
+    return path.is_absolute() and not path.drive.startswith("\\\\")
 
 
 _recent: list[str] = []  # models opened before; only used on the user's own machine, so for a single user
@@ -68,7 +73,7 @@ def offered(current: str, shipped: tuple[str, ...]) -> list[str]:
 
 def short_name(name: str) -> str:
     """Return the last part of a folder or hub id, for display."""
-    return name.rstrip("/").rpartition("/")[2] or name
+    return Path(name).name or name
 
 
 @dataclass(frozen=True)

@@ -129,12 +129,12 @@ def _state(config: ModelConfig) -> dict[str, int]:
 
 def stored_scores() -> dict[str, dict]:
     """Read scores.json."""
-    return json.loads(SCORES.read_text()) if SCORES.exists() else {}
+    return json.loads(SCORES.read_text(encoding="utf-8")) if SCORES.exists() else {}
 
 
 def write_scores(scores: dict[str, dict]) -> dict[str, dict]:
     """Write scores.json, and return it."""
-    SCORES.write_text(json.dumps(scores, indent=1) + "\n")
+    SCORES.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
     return scores
 
 
@@ -154,8 +154,8 @@ def write_card(scores: dict[str, dict], facts: dict, recipes: Mapping[str, str])
         recipes="".join(_item(f"**{name}.** {text}") for name, text in recipes.items() if name in scores),
         **facts,
     )
-    (FOLDER / "README.md").write_text(card)
-    (FOLDER / "quality.svg").write_text(quality_svg(scores))
+    (FOLDER / "README.md").write_text(card, encoding="utf-8")
+    (FOLDER / "quality.svg").write_text(quality_svg(scores), encoding="utf-8")
 
 
 def _item(text: str) -> str:
@@ -172,7 +172,8 @@ def _machines(scores: dict[str, dict]) -> str:
 
 
 def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.machine())
 
 

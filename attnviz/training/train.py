@@ -153,14 +153,14 @@ def _save(model: Transformer, optimizer: torch.optim.Optimizer, step: int, recip
     partial = folder / "state.partial"
     save_file(tensors, partial, {"step": str(step), "recipe": json.dumps(asdict(recipe))})
     partial.replace(folder / "state.safetensors")
-    (folder / "step").write_text(str(step))
+    (folder / "step").write_text(str(step), encoding="utf-8")
 
 
 def _restore(model: Transformer, optimizer: torch.optim.Optimizer, folder: Path) -> int:
     """Restore the saved state and return its step; 0 if there is none."""
     if not (folder / "state.safetensors").exists():
         return 0
-    tensors, step = load_file(folder / "state.safetensors"), int((folder / "step").read_text())
+    tensors, step = load_file(folder / "state.safetensors"), int((folder / "step").read_text(encoding="utf-8"))
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(tensors[f"model.{name}"])
@@ -185,7 +185,7 @@ def _log(folder: Path, recipe: Recipe, step: int, loss: float, began: float, sta
     seconds = time.perf_counter() - began
     left = seconds / (step - start) * (recipe.steps - step)
     line = {"step": step, "loss": round(loss, 4), "lr": recipe.lr(step - 1), "seconds": round(seconds, 1)}
-    with (folder / "log.jsonl").open("a") as log:
+    with (folder / "log.jsonl").open("a", encoding="utf-8") as log:
         log.write(json.dumps(line) + "\n")
     done = 30 * step // recipe.steps
     bar = "█" * done + "·" * (30 - done)
