@@ -40,6 +40,7 @@ AT_MOST = {
     "opened: painted / floor + compute": 2.5,
     "next step of a lesson / opening its link": 1.3,
     "embedded figure / empty app plus its data": 1.2,
+    "first picture of Linear and sparse / Query grouping": 1.3,
 }
 
 

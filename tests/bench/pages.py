@@ -85,6 +85,7 @@ def ratios(browser: Browser) -> dict[str, float]:
         results |= decoding(alone, app.url, still)
         results |= all_heads(alone, app.url, still) | kv_heads(alone, app.url, still) | bytes_sent(browser, app.url)
         results |= next_step(browser, app.url) | embedded(browser, app.url)
+        results |= first_picture(browser, app.url)
     return results | first_paint(browser) | deep_link(browser)
 
 
@@ -224,6 +225,24 @@ def next_step(browser: Browser, url: str) -> dict[str, float]:
         moved.append(perf_counter() - began)
     page.close()
     return {"next step of a lesson / opening its link": median(moved[1:]) / median(opened[1:])}
+
+
+# ---- a page's first picture
+
+
+def first_picture(browser: Browser, url: str) -> dict[str, float]:
+    """Measure the time from the address to the maps of Linear and sparse, against Query grouping's diagram."""
+    page, took = browser.new_page(), {"linear?model=hybrid": [], "query_groups": []}
+    page.set_default_timeout(PATIENCE)
+    for _ in range(2 * STARTS):
+        for address, picture in zip(took, (".lm canvas", ".gd svg .head"), strict=True):
+            page.goto(f"{url}/{address}")
+            page.locator(picture).last.wait_for()
+            took[address].append(page.evaluate("performance.now()"))
+            settle(page)
+    page.close()
+    ours, theirs = (median(times[1:]) for times in took.values())
+    return {"first picture of Linear and sparse / Query grouping": ours / theirs}
 
 
 # ---- one drawing alone

@@ -23,6 +23,7 @@ PAGES = {  # name of the screenshot: (path, name in the sidebar and on the page)
     "front": ("", "Overview"),
     "heads": ("heads", "Heads"),
     "query-groups": ("query_groups", "Query grouping"),
+    "linear": ("linear", "Linear and sparse"),
     "rope": ("rope", "RoPE"),
     "cost": ("cost", "Cost"),
 }

@@ -18,6 +18,7 @@ from tests.browser.painted import SHOTS, background, hue_shares, painted_fractio
 
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"  # plotly's images have the latter
 HEAD = "heads?model=gqa-2&layer=2&head=5&query=20&pinned=0.2&window=7"
+STATE = "linear?model=hybrid&linear_head=1.3&softmax_head=3.0&tab=state"
 GROUPS = "query_groups?model=mha&layer=3"
 TURNED = "rope?model=mqa&pair=3&tab=equal"  # a tab with one chart
 PICTURES = {  # the key of the component: its address, the file's name, a piece of the title, the KV heads in the legend
@@ -34,9 +35,13 @@ PICTURES = {  # the key of the component: its address, the file's name, a piece 
     "front-grid": ("?model=mqa", "overview-front-grid-mqa", "MQA: 8 query heads read 1 KV head", 1),
     "decode-player": ("decode?shown=2", "decode-decode-player-gqa-4", "after a prompt of 29 tokens", 4),
     "source-walk": ("steps?step=25", "steps-source-walk-gqa-4", "(1, ", 1),
+    "implied-maps": (STATE, "linear-implied-maps-hybrid", "L1 H3", 2),
+    "state-player": (STATE, "linear-state-player-hybrid", "L1 H3", 1),
 }
 FRAMED = {"head-grid": 2, "text-view": 1}  # rings around what is selected
-OF_PIXELS = ("head-path", "head-view", "head-grid", "layer-maps", "front-grid", "source-walk")
+OF_PIXELS = (
+    "head-path", "head-view", "head-grid", "layer-maps", "front-grid", "source-walk", "implied-maps", "state-player",
+)  # fmt: skip
 
 
 def save(component: Locator, *kinds: str) -> list[tuple[str, bytes]]:

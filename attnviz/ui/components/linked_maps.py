@@ -29,8 +29,9 @@ _mount = declared("linked_maps", HTML)
 class LinkedMap:
     """One of the maps: numbers (T, T), where they are masked, and its texts.
 
-    number: what a cell is called, "weight". hue: its KV head, with their number; None: of no KV head. Maps with
-    negative numbers, and those of no KV head, have a diverging scale. kept: bool (T, T), cells that get a dot.
+    number: what a cell is called, "weight". hue: its KV head, with their number; None: of no KV head. read: the KV
+    head's name in a saved picture's legend. Maps with negative numbers, and those of no KV head, have a diverging
+    scale. kept: bool (T, T), cells that get a dot.
     """
 
     values: np.ndarray
@@ -40,20 +41,17 @@ class LinkedMap:
     alt: str
     number: str
     hue: tuple[int, int] | None = None
+    read: str = ""
     kept: np.ndarray | None = None
     top: float | None = None  # where the colours end; None: at the largest size
 
 
-def linked_maps(
-    maps: Sequence[LinkedMap], labels: Sequence[str], key: str, cell: tuple[int, int], legend: Sequence[list[str]] = ()
-) -> None:
-    """Draw the maps. cell: the query and key that are marked at first. legend: [colour, name] of a saved picture."""
-    _mount(key=key, data=pack(maps, labels, cell, legend), width="stretch", height="content")
+def linked_maps(maps: Sequence[LinkedMap], labels: Sequence[str], key: str, cell: tuple[int, int]) -> None:
+    """Draw the maps. cell: the query and key that are marked at first."""
+    _mount(key=key, data=pack(maps, labels, cell), width="stretch", height="content")
 
 
-def pack(
-    maps: Sequence[LinkedMap], labels: Sequence[str], cell: tuple[int, int], legend: Sequence[list[str]] = ()
-) -> bytes:
+def pack(maps: Sequence[LinkedMap], labels: Sequence[str], cell: tuple[int, int]) -> bytes:
     """Return the payload for the browser."""
     sizes = [max(float(np.abs(np.where(m.allowed, m.values, 0)).max()), 1 / STEPS) for m in maps]
     factors = [max(size, m.top or 0.0) for m, size in zip(maps, sizes, strict=True)]  # a cell holds −1 to 1
@@ -68,7 +66,7 @@ def pack(
         "maps": [_header(*each) for each in zip(maps, sizes, factors, strict=True)],
         "masked": list(theme.MASKED_RGBA),
         "query": cell[0], "key": cell[1],
-        "legend": [list(each) for each in legend],
+        "legend": [list(each) for each in dict.fromkeys((theme.kv_colour(*m.hue), m.read) for m in maps if m.hue)],
     }  # fmt: skip
     return message(header, cells)
 

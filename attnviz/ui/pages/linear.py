@@ -73,16 +73,14 @@ def _choose_head(view: View, label: str, field: str, kind: Callable[[Layer], boo
 def _softmax(view: View, head: tuple[int, int], linear: View) -> LinkedMap:
     one, h = view.trace.layers[head[0]], head[1]
     caption = figures.softmax_caption(one.weights_of(h), _name(view, head, linear))
-    hue = one.mixer.kv_head_of[h], one.mixer.n_kv_heads
-    return _linked(caption, one.weights_of(h), one.allowed, "weight", hue, top=1.0)
+    return _linked(caption, one.weights_of(h), one.allowed, "weight", **_keys_of(view, head), top=1.0)
 
 
 def _implied(view: View, head: tuple[int, int], beside: View) -> LinkedMap:
     one, found = view.trace.layers[head[0]], compute_linear.implied_of(view, head)
     taps = getattr(one.mixer, "taps", 1)
     caption = figures.implied_caption(found.weights, found.difference, taps, _name(view, head, beside))
-    hue = one.mixer.kv_head_of[head[1]], one.mixer.n_kv_heads
-    return _linked(caption, found.weights, one.allowed, "effective weight", hue)
+    return _linked(caption, found.weights, one.allowed, "effective weight", **_keys_of(view, head))
 
 
 def _linked(
@@ -90,10 +88,9 @@ def _linked(
     values: np.ndarray,
     allowed: np.ndarray,
     number: str,
-    hue: tuple[int, int] | None = None,
     **more: Any,
 ) -> LinkedMap:
-    return LinkedMap(values, allowed, caption.title, caption.note, caption.alt, number, hue, **more)
+    return LinkedMap(values, allowed, caption.title, caption.note, caption.alt, number, **more)
 
 
 def _name(view: View, head: tuple[int, int], other: View) -> str:
@@ -152,6 +149,12 @@ def _state(view: View) -> None:
     charts.on_demand("Numbers and downloads", {"state-numbers": lambda: caption})
 
 
+def _keys_of(view: View, head: tuple[int, int]) -> dict[str, Any]:
+    """Return the hue of the keys that a head reads, and their name."""
+    hue = _hue(view, head)
+    return {"hue": hue, "read": view.config.layers[head[0]].mixer.keys_read(hue[0])}
+
+
 def _hue(view: View, head: tuple[int, int]) -> tuple[int, int]:
     """Return the KV head that a head reads, and the number of them in its layer."""
     mixer = view.config.layers[head[0]].mixer
@@ -183,7 +186,7 @@ def _indexer(view: View) -> None:
     k, mixer = compute_sparse.keep(view, (layer, head)), view.config.layers[layer].mixer
     if n > 1:
         state.control(st.slider, "Keys kept per query, k", "keep", shown=k, min_value=1, max_value=n, width=420)
-    name, hue = _name(view, (layer, head), view), _hue(view, (layer, head))
+    name, keys = _name(view, (layer, head), view), _keys_of(view, (layer, head))
     kept = found.rank < k
     captions = (
         sparse_figures.index_caption(layer, mixer.n_heads),
@@ -191,7 +194,7 @@ def _indexer(view: View) -> None:
     )
     maps = [
         _linked(captions[0], found.index_scores, found.allowed, "index score"),
-        _linked(captions[1], found.dense, found.allowed, "dense weight", hue, kept=kept, top=1.0),
+        _linked(captions[1], found.dense, found.allowed, "dense weight", **keys, kept=kept, top=1.0),
     ]
     linked_maps(maps, view.labels, "indexer-maps", (view.query, view.key))
     charts.show(sparse_figures.kept_by_k(found.errors, k, name, mixer.top_k or n), "kept-by-k")
@@ -202,13 +205,13 @@ def _sinks(view: View) -> None:
         return
     layer, head = compute_sparse.sinking_head(view)
     found, mixer = compute_sparse.sunk_of(view, (layer, head)), view.config.layers[layer].mixer
-    hue = _hue(view, (layer, head))
+    keys = _keys_of(view, (layer, head))
     captions = sparse_figures.sink_captions(
         found.share, found.first_tokens, compute_sparse.FIRST, _name(view, (layer, head), view), mixer.window
     )
     drawn = (found.with_logit, found.allowed), (found.first_tokens, found.allowed_first), (found.without, found.allowed)
     maps = [
-        _linked(caption, weights, allowed, "weight", hue, top=1.0)
+        _linked(caption, weights, allowed, "weight", **keys, top=1.0)
         for caption, (weights, allowed) in zip(captions, drawn, strict=True)
     ]
     linked_maps(maps, view.labels, "sink-maps", (view.query, view.key))
