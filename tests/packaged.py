@@ -1,5 +1,6 @@
 """The wheel, built from this checkout, and empty virtual environments to install it into. No index is asked."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -59,5 +60,7 @@ class Environment:
         """See all packages of the tests' environment, in which AttnViz itself is not installed."""
         (self.packages / "tests.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
 
-    def run(self, name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([self.program(name), *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    def run(self, name: str, *arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run one of its programs. env: added to the environment."""
+        command, environment = [self.program(name), *arguments], {**os.environ, **env}
+        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)

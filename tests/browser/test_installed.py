@@ -99,7 +99,8 @@ def test_the_settings_are_ours_in_another_projects_folder(
 
 
 def test_a_file_is_judged_by_the_command(installed: Environment, project: Path) -> None:
-    written = installed.run("attnviz", "practice", "new", "rms-norm", cwd=project)
+    ascii = {"PYTHONIOENCODING": "ascii"}  # a pipe without the letters … and √, as on Windows
+    written = installed.run("attnviz", "practice", "new", "rms-norm", cwd=project, **ascii)
     assert (project / "practice" / "rms_norm.py").is_file() and "attnviz practice check" in written.stdout
-    judged = installed.run("attnviz", "practice", "check", "practice/rms_norm.py", cwd=project)
+    judged = installed.run("attnviz", "practice", "check", "practice/rms_norm.py", cwd=project, **ascii)
     assert judged.returncode == 1 and "not written yet" in judged.stdout and "0 of 5 checks passed" in judged.stdout
