@@ -1,0 +1,49 @@
+"""When a card comes back, by the grade that its answer was given: intervals as in SM-2, with Anki's four grades."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+AGAIN, HARD, GOOD, EASY = GRADES = range(4)
+FIRST = (0, 1, 1, 4)  # days until a card that is new, or was not known, comes back, by grade
+EASE, LEAST_EASE, MOST_EASE = 2.5, 1.3, 3.0  # by which an interval grows
+EASE_CHANGES = (-0.2, -0.15, 0.0, 0.15)  # by grade
+HARD_GROWTH, EASY_BONUS = 1.2, 1.3
+MOST_DAYS = 365
+
+
+@dataclass(frozen=True)
+class CardState:
+    """When a card is due (an ISO date), the days since it was asked, its ease, and how often it was answered."""
+
+    due: str
+    interval_days: int
+    ease: float
+    seen: int
+
+
+def after(state: CardState | None, grade: int, today: date) -> CardState:
+    """Return a card's state after an answer of this grade. None: it is new. Grade 0 leaves it due today."""
+    if grade not in GRADES:
+        raise ValueError(f"A grade is a number from {AGAIN} to {EASY}, not {grade!r}.")
+    before = state or CardState(today.isoformat(), 0, EASE, 0)
+    ease = min(max(round(before.ease + EASE_CHANGES[grade], 2), LEAST_EASE), MOST_EASE)
+    days = _interval(before, grade)
+    return CardState((today + timedelta(days=days)).isoformat(), days, ease, before.seen + 1)
+
+
+def _interval(before: CardState, grade: int) -> int:
+    """Return the days until the card comes back; of a card that was known, longer than the last time."""
+    last = before.interval_days
+    if grade == AGAIN or last == 0:
+        return FIRST[grade]
+    growth = {HARD: HARD_GROWTH, GOOD: before.ease, EASY: before.ease * EASY_BONUS}[grade]
+    return min(max(int(last * growth + 0.5), last + 1), MOST_DAYS)
+
+
+def due(cards: Mapping[str, CardState], today: date) -> list[str]:
+    """Return the ids of the cards that are due, the longest overdue first, and of those the hardest."""
+    waiting = [id for id, state in cards.items() if state.due <= today.isoformat()]
+    return sorted(waiting, key=lambda id: (cards[id].due, cards[id].ease, id))
