@@ -4,7 +4,8 @@ import importlib.util
 import re
 from pathlib import Path
 
-from attnviz.server.scripts import APP, SCRIPTS
+from attnviz.assets import FOLDER as APP
+from attnviz.assets import SCRIPTS
 
 ROOT = Path(__file__).resolve().parents[1]
 spec = importlib.util.spec_from_file_location("javascript", ROOT / ".ci" / "javascript.py")

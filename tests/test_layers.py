@@ -10,7 +10,8 @@
     {analysis, experiments, steps, mistakes} -> practice
     {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures, practice} -> compute -> server -> ui -> pages, app.py
-    phrases -> runs -> notebook
+    {phrases -> runs, assets, figures} -> notebook
+    assets -> server
 
 Each rule is a function from source text to error sentences; one test per rule reads all files and reports every
 violation. A second test feeds the rule sources that violate it, so that a rule that finds nothing is noticed.
@@ -57,7 +58,8 @@ NEXT_ON_THE_LEFT = {
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("exercises", "cost"),
     "compute": ("session", "figures", "layerwise", "practice"),
-    "server": ("compute",),
+    "assets": (),
+    "server": ("assets", "compute"),
     "ui": ("server",),  # its frame draws the workarounds that run in the browser
     "pages": ("ui",),
     "training": ("experiments",),
@@ -91,6 +93,7 @@ PACKAGES = {
     "session": set(),
     "compute": {"numpy", "cachetools"},
     "ui": {"numpy", "streamlit", "segno", "starlette"},  # starlette: st.App takes the route and the middleware as such
+    "assets": set(),
     "server": {"streamlit", "starlette", "google", "psutil"},  # google: the messages of Streamlit's protocol
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
 LONGEST_TOKEN = 40  # characters, in a title
-SCALES = {"root": "square root", "linear": "linear", "log": "logarithmic"}  # of colour; the first is the default
+SCALES = "root", "linear", "log"  # of colour, as in head_view.html; the first is the default
 MERGED = (
     "The tokens of one character are merged: the weights on its keys are summed, the rows of its queries are averaged "
     "(as in Clark et al., 2019, for split words). "

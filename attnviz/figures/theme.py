@@ -10,6 +10,7 @@ transparent to such a colour; the canvas components, which can query the browser
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -33,6 +34,7 @@ MID_LIGHTNESS = 0.59  # contrast of about 4 against a white and against a near-b
 RAMP_ENDS = {"light": (0.985, 0.30), "dark": (0.18, 0.92)}  # OKLCH lightness of weight 0 and of weight 1
 
 RAMP_STEPS = 33  # stops of a colour scale; plotly interpolates linearly between them
+CANVAS_STOPS = 17  # of a canvas ramp, as it is sent to the browser
 MASKED_RGBA = (128, 128, 128, 0.16)  # a masked cell: grey, which no weight has as its colour
 MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
 CHEQUERED = "rgba(128, 128, 128, 0.42)"  # every second masked cell of a map in which a value near 0 is pale, too
@@ -198,6 +200,12 @@ def kv_ramp(kv_head: int, n_kv_heads: int, theme: str) -> np.ndarray:
     _check(kv_head, n_kv_heads)
     hue, chroma = HUES[kv_head % len(HUES)]
     return _ramp(chroma, hue, theme)
+
+
+def ramps(kv_heads: Iterable[int], n_kv_heads: int) -> dict[str, list[list[list[int]]]]:
+    """Return stops of each KV head's canvas ramp, (CANVAS_STOPS, 3), on a "light" and on a "dark" page."""
+    picked, heads = np.linspace(0, 255, CANVAS_STOPS).round().astype(int), list(kv_heads)
+    return {scheme: [kv_ramp(k, n_kv_heads, scheme)[picked].tolist() for k in heads] for scheme in RAMP_ENDS}
 
 
 def _ramp(chroma: float, hue: float, theme: str) -> np.ndarray:

@@ -9,21 +9,16 @@ as a package. No upstream issue.
 from __future__ import annotations
 
 import json
-import posixpath
-import re
 from hashlib import sha256
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-APP = Path(__file__).parents[1]
-SCRIPTS = {path.relative_to(APP).as_posix(): path.read_text(encoding="utf-8") for path in sorted(APP.rglob("*.js"))}
+from attnviz.assets import SCRIPTS, joined, with_imported
+
 VERSION = sha256(json.dumps(SCRIPTS).encode()).hexdigest()[:12]
 FOLDER = "app/static/scripts"  # below the address at which Streamlit serves an app's own files
-IMPORT = re.compile(r'^import [^;]*? from "(\..+?)";\n', re.MULTILINE)
-EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 # What is sent in place of a component's script: it draws with the default export, and the others are what that module
 # imports, since one after the other they would take a round trip each. It waits inside the function, not on the
@@ -46,26 +41,6 @@ def loader(*scripts: str) -> str:
     """Return what Streamlit sends of a component with these scripts, paths in SCRIPTS; one has a default export."""
     files = list(dict.fromkeys(each for script in scripts for each in with_imported(script)))
     return LOADER.format(files=json.dumps(files[::-1]), folder=f"{FOLDER}/{VERSION}") if _routes else joined(files)
-
-
-def joined(files: list[str]) -> str:
-    """Return these scripts as one module, without their imports and exports."""
-    return "".join(EXPORT.sub("", IMPORT.sub("", SCRIPTS[each])) for each in files)
-
-
-def with_imported(script: str) -> list[str]:
-    """Return a script and all that it imports, each after those that it imports itself."""
-    found: dict[str, None] = {}
-
-    def follow(each: str, above: tuple[str, ...] = ()) -> None:
-        for other in IMPORT.findall(SCRIPTS[each]):
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(each), other))
-            if path not in (each, *above):
-                follow(path, (each, *above))
-        found[each] = None
-
-    follow(script)
-    return list(found)
 
 
 async def _answer(request: Request) -> Response:

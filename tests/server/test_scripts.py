@@ -8,8 +8,10 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from attnviz import assets
+from attnviz.assets import COMPONENTS, FOLDER, SCRIPTS
 from attnviz.server import browser, scripts
-from attnviz.ui.components.declared import HERE, declared
+from attnviz.ui.components.declared import declared
 from tests.test_javascript import javascript
 from tests.waiting import result_of
 
@@ -40,14 +42,12 @@ def test_a_component_names_files_that_the_route_answers(monkeypatch, base):
     assert files[0] == GRID and len(files) > 4 and len(sent) < 600 and "?" not in folder
     for file in files:
         answer = get(f"/{base}{folder}/{file}")
-        assert (
-            answer.body.decode() == (scripts.APP / file).read_text() and "immutable" in answer.headers["Cache-Control"]
-        )
+        assert answer.body.decode() == (FOLDER / file).read_text() and "immutable" in answer.headers["Cache-Control"]
 
 
 def test_another_version_of_a_file_is_answered_but_not_stored():
     answer = get(f"/{scripts.FOLDER}/0123456789ab/{GRID}")
-    assert answer.body.decode() == scripts.SCRIPTS[GRID] and answer.headers["Cache-Control"] == "no-store"
+    assert answer.body.decode() == SCRIPTS[GRID] and answer.headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize("file", ["nowhere.js", "..", "ui/components/call.css", "", "..%2fapp.py", "../../app.py"])
@@ -58,13 +58,13 @@ def test_nothing_else_is_answered(file):
 def test_what_a_script_imports_comes_before_it_whatever_folder_it_is_in(monkeypatch):
     imports = {"a/one.js": ["../b/two.js", "./three.js"], "b/two.js": ["../a/three.js"], "a/three.js": ["./one.js"]}
     texts = {name: "".join(f'import {{ x }} from "{each}";\n' for each in names) for name, names in imports.items()}
-    monkeypatch.setattr(scripts, "SCRIPTS", texts)
-    assert scripts.with_imported("a/one.js") == ["a/three.js", "b/two.js", "a/one.js"]  # a circle ends
+    monkeypatch.setattr(assets, "SCRIPTS", texts)
+    assert assets.with_imported("a/one.js") == ["a/three.js", "b/two.js", "a/one.js"]  # a circle ends
 
 
 def test_the_styles_of_what_a_component_imports_come_before_its_own(monkeypatch):
     monkeypatch.setattr("streamlit.components.v2.component", lambda name, *, css, **_: css)
-    sent, folder = declared("head_grid", ""), scripts.APP / "ui" / "components"
+    sent, folder = declared("head_grid", ""), COMPONENTS
     names = "call", "folded", "save_choices", "save_buttons", "head_grid"
     assert sent == "".join((folder / f"{each}.css").read_text() for each in names)
 
@@ -72,7 +72,7 @@ def test_the_styles_of_what_a_component_imports_come_before_its_own(monkeypatch)
 def test_without_a_route_a_component_is_sent_one_script_without_imports(monkeypatch, tmp_path):
     monkeypatch.setattr("streamlit.components.v2.component", lambda name, *, js, **_: js)
     monkeypatch.setattr(scripts, "_routes", [])
-    names = [Path(each).stem for each, text in scripts.SCRIPTS.items() if f"{HERE.name}/" in each and "default" in text]
+    names = [Path(each).stem for each, text in SCRIPTS.items() if f"{COMPONENTS.name}/" in each and "default" in text]
     for name in names:
         script = declared(name, "")
         assert "import {" not in script and script.count("export") == 1

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from attnviz.assets import COMPONENTS as HERE
+from attnviz.assets import SCRIPTS, with_imported
 from attnviz.figures import theme
 from attnviz.figures.blocks import block_size
-from attnviz.server import scripts
 from attnviz.ui.components import events
 from attnviz.ui.components import head_grid as grid
-from attnviz.ui.components.declared import HERE
 from attnviz.ui.components.packed_weights import MASKED, cells_of
 
 L, H, T = 2, 6, 11
@@ -138,7 +138,7 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     header = {"kv": list(range(8)), "labels": [["·token"] * 128] * 2}
     message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
     styles = "call.css", "save_choices.css", "save_buttons.css", "head_grid.css"
-    code = sum(len(scripts.SCRIPTS[name]) for name in scripts.with_imported("ui/components/head_grid.js"))
+    code = sum(len(SCRIPTS[name]) for name in with_imported("ui/components/head_grid.js"))
     code += sum((HERE / name).stat().st_size for name in styles)
     assert len(message) + code <= 2.5 * 8 * 128 * 128
 

@@ -5,20 +5,22 @@ Run: .venv/bin/python -m pytest tests/ui/test_head_view.py
 """
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from attnviz.analysis.merging import Merged
+from attnviz.assets import COMPONENTS as HERE
+from attnviz.assets import markup_of
 from attnviz.characters import Span
 from attnviz.config import ModelConfig
 from attnviz.figures import theme
 from attnviz.figures.drawing import Caption
-from attnviz.figures.head_captions import STAGES, map_caption, path_caption
+from attnviz.figures.head_captions import SCALES, STAGES, map_caption, path_caption
 from attnviz.ui.components import events
 from attnviz.ui.components import head_view as view
-from attnviz.ui.components.declared import HERE
 from tests.traces import scored
 
 L, H, K, T = 2, 6, 3, 13
@@ -196,11 +198,15 @@ def test_the_captions_given_are_the_texts_sent():
 
 def test_every_word_has_its_place_in_the_page():
     header, _ = sent(traced())
-    shown = ("head_view.js", view.MAP_HTML, header), ("head_path.js", view.PATH_HTML, path(traced()))
+    shown = ("head_view.js", markup_of("head_view"), header), ("head_path.js", view.PATH_HTML, path(traced()))
     for file, html, data in shown:
         code = (HERE / file).read_text(encoding="utf-8")
         for name in data["texts"]:
             assert f'class="{name}"' in html and f'"{name}"' in code
+
+
+def test_the_colour_scales_offered_are_those_that_are_drawn():
+    assert tuple(re.findall(r'<option value="(\w+)">', markup_of("head_view"))) == SCALES
 
 
 def test_labels_of_any_kind_survive_alone_and_in_titles():

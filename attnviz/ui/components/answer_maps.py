@@ -11,7 +11,6 @@ from attnviz.figures import theme
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import ramps
 
 HTML = """
 <div class="am">
@@ -60,6 +59,6 @@ def answer_maps(
         "title": title, "labels": list(labels), "axes": list(axes), "pick": pick, "showWeights": show_weights,
         "width": width, "perRow": per_row,
         "chosen": list(chosen), "right": list(right), "masked": list(theme.MASKED_RGBA),
-        "ramps": ramps(range(n_kv_heads), n_kv_heads),
+        "ramps": theme.ramps(range(n_kv_heads), n_kv_heads),
     }  # fmt: skip
     _mount(key=key, data=as_bytes(data), on_pick_change=on_event(key, "pick", take))

@@ -23,7 +23,7 @@ from attnviz.text import marks
 from attnviz.ui.components.as_bytes import framed
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import STEPS, ramps
+from attnviz.ui.components.packed_weights import STEPS
 
 HTML = """
 <div class="dp" role="group" aria-label="The text as the model writes it">
@@ -158,7 +158,7 @@ def pack(written: Written, config: ModelConfig, text: Text, vocabulary: Vocabula
         "kvHeadOf": list(read),
         "hues": hues,
         "marks": [hues[kv] for kv in read],
-        "ramps": ramps(read, config.n_kv_heads),
+        "ramps": theme.ramps(read, config.n_kv_heads),
         "masked": list(theme.MASKED_RGBA),
         "scale": STEPS,
     }  # fmt: skip

@@ -15,21 +15,12 @@ from attnviz.analysis.roles import SPECIFIC
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import MASKED, STEPS, below_zero, cells_of, message, ramps
+from attnviz.ui.components.packed_weights import MASKED, STEPS, below_zero, cells_of, message
 
 MAX_CELLS = 128  # per side of a head's map; a thumbnail has no more pixels
 MAX_TOTAL_CELLS = 128 * MAX_CELLS**2  # of all heads: the maps of a thousand heads have lower resolution
-HTML = """
-<div class="hg">
-  <div class="tools"></div>
-  <p class="read" aria-live="polite"></p>
-  <div class="scroll"><div class="grid" role="grid" aria-label="Attention heads, a row for each layer"></div></div>
-  <p class="legend"></p>
-  <p class="scored"></p>
-</div>
-"""
 
-_mount = declared("head_grid", HTML)
+_mount = declared("head_grid")
 
 
 def head_grid(
@@ -117,7 +108,7 @@ def pack(weights: Arrays, allowed: Arrays, header: dict, cells: Sequence[np.ndar
     n_kv_heads = int(np.max(header["kv"])) + 1
     added: dict = {
         "tokens": list(allowed[0].shape),
-        "ramps": ramps(range(n_kv_heads), n_kv_heads),
+        "ramps": theme.ramps(range(n_kv_heads), n_kv_heads),
         "marks": theme.kv_palette(n_kv_heads),
         "masked": list(theme.MASKED_RGBA),
     }

@@ -17,37 +17,13 @@ from attnviz.figures.numbers import rounded
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import below_zero, cells_of, message, ramps, top_of
+from attnviz.ui.components.packed_weights import below_zero, cells_of, message, top_of
 
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
     from attnviz.mechanisms import Mixer
     from attnviz.trace import Trace
 
-MAP_HTML = """
-<div class="hv">
-  <section class="one">
-    <h2 class="title"></h2>
-    <div class="tools">
-      <label>Query token <select class="query"></select></label>
-      <label>Key token <select class="key"></select></label>
-      <button type="button" class="pin"></button>
-    </div>
-    <p class="read" aria-live="polite"></p>
-    <div class="map" role="application" tabindex="0"><canvas></canvas><i hidden></i></div>
-    <div class="bar"><i></i><div></div>weight</div>
-    <div class="tools">
-      <label>Colour scale
-        <select class="colour">SCALES</select>
-      </label>
-      <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
-    </div>
-    <p class="note"></p>
-    <details class="calculation"><summary>Show the calculation</summary><p class="whole"></p></details>
-    <p class="hint"></p>
-  </section>
-</div>
-""".replace("SCALES", "".join(f'<option value="{name}">{text}</option>' for name, text in SCALES.items()))
 PATH_HTML = """
 <div class="hv">
   <section class="way">
@@ -60,7 +36,7 @@ PATH_HTML = """
 </div>
 """
 
-_mount = declared("head_view", MAP_HTML)
+_mount = declared("head_view")
 _mount_path = declared("head_path", PATH_HTML, css="head_view")
 
 
@@ -108,7 +84,7 @@ def head_view(
 
     def take_scale(sent: object) -> None:
         which, exclude_first = within(sent, 0, (len(SCALES) - 1, 1))
-        on_scale(list(SCALES)[which], bool(exclude_first))
+        on_scale(SCALES[which], bool(exclude_first))
 
     _mount(
         key=key,
@@ -146,7 +122,7 @@ def pack(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption, merg
         "chosen": cell.chosen, "scale": cell.scale, "exclude": cell.exclude_first, "pinned": cell.pinned,
         "tops": [top, min(top, largest_but_first(weights))],
         "below": below_zero() if weights.min(initial=0) < 0 else None,
-        "ramps": ramps([read], trace.config.n_kv_heads),
+        "ramps": theme.ramps([read], trace.config.n_kv_heads),
         "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
         **(_by_character(merged, cell) if merged else {}),
     }  # fmt: skip

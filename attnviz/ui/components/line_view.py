@@ -14,18 +14,8 @@ from attnviz.ui.components.declared import declared
 from attnviz.ui.components.packed_weights import cells_of, message
 
 MAX_TOKENS = 256  # per side; more lines could not be distinguished
-HTML = """
-<div class="lv">
-  <h2></h2>
-  <p class="note"></p>
-  <div class="tools"></div>
-  <p class="read" aria-live="polite"></p>
-  <div class="heading"><span></span><span></span><span></span></div>
-  <div class="scroll"><div class="side q"></div><div class="mid"><canvas></canvas></div><div class="side k"></div></div>
-</div>
-"""
 
-_mount = declared("line_view", HTML)
+_mount = declared("line_view")
 
 
 def line_view(

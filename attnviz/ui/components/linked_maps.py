@@ -12,7 +12,7 @@ import numpy as np
 
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
-from attnviz.ui.components.packed_weights import RAMP_STOPS, STEPS, cells_of, message
+from attnviz.ui.components.packed_weights import STEPS, cells_of, message
 
 HTML = """
 <div class="lm">
@@ -74,7 +74,7 @@ def pack(maps: Sequence[LinkedMap], labels: Sequence[str], cell: tuple[int, int]
 def _header(m: LinkedMap, size: float, factor: float) -> dict:
     signed = m.hue is None or bool((m.values < 0).any())
     kv_head, n_kv_heads = m.hue or (None, 0)
-    picked = np.linspace(0, 255, RAMP_STOPS).round().astype(int)
+    picked = np.linspace(0, 255, theme.CANVAS_STOPS).round().astype(int)
     ramps = {scheme: theme.diverging_ramps(kv_head, n_kv_heads, scheme) for scheme in theme.RAMP_ENDS}
     return {
         "title": m.title, "note": m.note, "alt": m.alt, "name": m.number,

@@ -9,8 +9,6 @@ L layers (or other rows), H heads, T query tokens, S key tokens; N x M cells aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from attnviz.figures import theme
@@ -21,7 +19,6 @@ from attnviz.ui.components.as_bytes import framed
 
 STEPS = 10**DIGITS  # the cell of weight 1
 MASKED = STEPS + 1
-RAMP_STOPS = 17
 
 
 def cells_of(weights: np.ndarray, allowed: np.ndarray, most_cells: int) -> np.ndarray:
@@ -53,19 +50,11 @@ def message(header: dict, cells: np.ndarray) -> bytes:
 
 
 def below_zero() -> dict[str, list[list[int]]]:
-    """Return the colour stops of negative weights, (RAMP_STOPS, 3), on a "light" and on a "dark" page."""
-    picked = np.linspace(0, 255, RAMP_STOPS).round().astype(int)
+    """Return the colour stops of negative weights, (theme.CANVAS_STOPS, 3), on a "light" and on a "dark" page."""
+    picked = np.linspace(0, 255, theme.CANVAS_STOPS).round().astype(int)
     return {scheme: theme.diverging_ramps(0, 1, scheme)[0][picked].tolist() for scheme in theme.RAMP_ENDS}
 
 
 def top_of(weights: np.ndarray) -> float:
     """Return where the colours of a layer's or a head's map end: at 1, or at the largest size of effective weights."""
     return max(float(np.abs(weights).max()), LOWEST_TOP) if weights.min(initial=0) < 0 else 1.0
-
-
-def ramps(kv_heads: Iterable[int], n_kv_heads: int) -> dict[str, list[list[list[int]]]]:
-    """Return the colour stops of each KV head's ramp, (RAMP_STOPS, 3), on a "light" and on a "dark" page."""
-    picked, heads = np.linspace(0, 255, RAMP_STOPS).round().astype(int), list(kv_heads)
-    return {
-        scheme: [theme.kv_ramp(k, n_kv_heads, scheme)[picked].tolist() for k in heads] for scheme in theme.RAMP_ENDS
-    }

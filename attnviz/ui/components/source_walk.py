@@ -19,7 +19,6 @@ from attnviz.steps.walk import TOKEN_AXES
 from attnviz.ui.components.as_bytes import framed
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import RAMP_STOPS
 
 HTML = """
 <div class="sw" role="application" tabindex="0" aria-label="The source that ran. Left and right arrow: line;
@@ -226,6 +225,6 @@ class _Pictures:
 
 
 def _ramp(scheme: str, kv_head: int | None, n_kv_heads: int) -> list[list[list[int]]]:
-    """Return the ramps for negative and positive values, RAMP_STOPS colours each: grey below 0, the KV head's hue."""
-    picked = np.linspace(0, 255, RAMP_STOPS).round().astype(int)
+    """Return the ramps for negative and positive values, CANVAS_STOPS colours each: grey below 0, the KV head's hue."""
+    picked = np.linspace(0, 255, theme.CANVAS_STOPS).round().astype(int)
     return [each[picked].tolist() for each in theme.diverging_ramps(kv_head, n_kv_heads, scheme)]

@@ -14,7 +14,6 @@ from attnviz.figures import theme
 from attnviz.figures.drawing import Caption
 from attnviz.ui.components.as_bytes import framed
 from attnviz.ui.components.declared import declared
-from attnviz.ui.components.packed_weights import RAMP_STOPS
 
 HTML = """
 <div class="sp">
@@ -59,7 +58,7 @@ def pack(
     legend: Sequence[list[str]] = (),
 ) -> bytes:  # fmt: skip
     """Return the payload for the browser."""
-    T, picked = len(labels), np.linspace(0, 255, RAMP_STOPS).round().astype(int)
+    T, picked = len(labels), np.linspace(0, 255, theme.CANVAS_STOPS).round().astype(int)
     decay = written.decay.reshape(T, -1)  # (T, 1 or D)
     ramps = {scheme: theme.diverging_ramps(*hue, scheme) for scheme in theme.RAMP_ENDS}
     header = {

@@ -15,18 +15,7 @@ from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message
 
-HTML = """
-<div class="tv">
-  <h2 class="title"></h2>
-  <p class="strongest" aria-live="polite"></p>
-  <div class="text" role="application" tabindex="0" aria-label="The text, one token after another"></div>
-  <p class="marks"></p>
-  <h2 class="after"></h2>
-  <div class="bars"></div>
-</div>
-"""
-
-_mount = declared("text_view", HTML)
+_mount = declared("text_view")
 
 
 def text_view(
