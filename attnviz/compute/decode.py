@@ -152,7 +152,7 @@ def _expires(_key: Hashable, found: tuple[Spread | Member, ...], now: float) -> 
     return math.inf if all(each.steady for each in found) else now + MOMENT
 
 
-def _measured(measure: Callable) -> Any:
+def measured(measure: Callable) -> Any:
     """Decorate a measurement with a cache that all sessions share; an unsteady one is dropped after a moment."""
     return cached(TLRUCache(128, _expires), lock=Lock())(measure)
 
@@ -169,14 +169,14 @@ def step_seconds(view: View) -> tuple[Spread, ...]:
     return _step_seconds(view.run, len(_at_least_two(view)))
 
 
-@_measured
+@measured
 def _step_seconds(run: Run, n_tokens: int) -> tuple[Spread, ...]:
     """Measure once per length: the time does not depend on which tokens they are."""
     ids = [i % run.config.vocab_size for i in range(n_tokens)]
     return comparisons.step_seconds(run.model, ids)
 
 
-@_measured
+@measured
 def _peak_seconds() -> tuple[Spread, ...]:
     return peak_seconds()
 
@@ -211,7 +211,7 @@ def family(view: View) -> tuple[Member, ...]:
     return _family(_as_run(view.settings), view.ids[: models.MAX_TOKENS - AHEAD], sampling_of(view.settings))
 
 
-@_measured
+@measured
 def _family(run: Settings, ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
     five = {name: models.model_of(replace(run, model=name)) for name in FAMILY}
     return comparisons.side_by_side(five, ids, AHEAD, sampling)
@@ -292,7 +292,7 @@ def drafter_seconds(view: View) -> tuple[Spread, ...]:
     return () if drafter is None else _drafter_seconds(view.run, drafter, len(_at_least_two(view)))
 
 
-@_measured
+@measured
 def _drafter_seconds(run: Run, drafter: Run, n_tokens: int) -> tuple[Spread, ...]:
     return comparisons.decode_step_seconds([drafter.model, run.model], range(n_tokens))
 
@@ -314,7 +314,7 @@ def _speculated(run: Run, ids: tuple[int, ...], drafter: Run | None, k: int, sam
     return comparisons.speculated(run.model, ids, N_SPECULATED, lambda: _drafter(run, drafter), k, sampling)
 
 
-@_measured
+@measured
 def _speculation_seconds(
     run: Run, ids: tuple[int, ...], drafter: Run | None, k: int, sampling: decode.Sampling
 ) -> tuple[Spread, ...]:

@@ -17,6 +17,7 @@ from attnviz.compute import mistakes, models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.heads import readout
 from attnviz.compute.view import View
+from attnviz.decode.comparisons import Spread
 from attnviz.experiments import residual as experiments
 from attnviz.experiments import tiles
 from attnviz.experiments.residual import Lens, Residual
@@ -26,6 +27,7 @@ from attnviz.steps import Run, Selection, Walk, record, record_decode, with_abso
 
 MAX_RECORDED = 128  # tokens: a layer's scores grow with their square
 MAX_RUN_BYTES = 24_000_000  # of all recorded runs, if more than one
+TIMED, RUNS = (128, 256, 512, 1024, 2048), 5  # tokens at which the tiled kernel is timed, and how often
 
 DECODE_FILES = inspect.getfile(decode.generate), inspect.getfile(decode.stages)  # also recorded in a decode step
 
@@ -200,6 +202,13 @@ def tiled_of(view: View) -> Tiled:
     q, k, v = one.q[head], one.keys_of(head), one.values_of(head)
     table, difference = tiled_row(q, k, v, one.allowed, view.settings.block, one.scale, query)
     return Tiled(one.scores_of(head)[query], one.allowed[query], table, difference)
+
+
+@decoding.measured
+def kernel_seconds(head_dim: int) -> tuple[Spread, ...]:
+    """Time one head at each of TIMED lengths: all with the full score matrix, then all by PyTorch's tiled kernel."""
+    runs = [tiles.kernel_seconds(T, head_dim, RUNS) for T in TIMED]
+    return tuple(Spread.of(seconds) for way in zip(*runs, strict=True) for seconds in way)
 
 
 def part_names(view: View) -> list[str]:

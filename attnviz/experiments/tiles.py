@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from attnviz.modules.attention import attend
 
 
 class Tile(NamedTuple):
@@ -72,3 +76,19 @@ def tiled_row(
     has_keys = mask.any(-1)  # the kernel's output is undefined for a fully masked query
     difference = (tiled_attention(Q, K, V, mask, block, scale) - kernel)[has_keys].abs()
     return table, float(difference.max()) if len(difference) else 0.0
+
+
+@torch.inference_mode()
+def kernel_seconds(n_tokens: int, head_dim: int, n_runs: int) -> tuple[list[float], list[float]]:
+    """Time one head with the full score matrix, and by PyTorch's tiled kernel: interleaved runs without a mask."""
+    q, k, v = torch.randn(3, 1, 1, n_tokens, head_dim, generator=torch.Generator().manual_seed(0))
+    ways = (lambda: attend(q, k, v)), (lambda: F.scaled_dot_product_attention(q, k, v))
+    seconds: tuple[list[float], list[float]] = [], []
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        for run in range(n_runs + 1):  # the first is not counted
+            for way, taken in zip(ways, seconds, strict=True):
+                began = perf_counter()
+                way()
+                if run:
+                    taken.append(perf_counter() - began)
+    return seconds

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.characters import axis_labels
-from attnviz.equations import Equation, Value, function, tex_lines, tex_text, total
+from attnviz.equations import Equation, Value, tex_text, total
 from attnviz.experiments.residual import Lens
 from attnviz.figures.chart import rows_height
 from attnviz.figures.drawing import Drawing, quoted
@@ -20,7 +20,6 @@ from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import DIGITS, percent, printed
 from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, TABLE, TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
-from attnviz.mechanisms import letter
 from attnviz.phrases import count, written
 
 MAX_COLUMNS = 16  # tokens in a table with text in its cells
@@ -269,63 +268,6 @@ def tile_table(table: dict[str, list]) -> dict[str, list]:
     before = [-math.inf, *table["maximum"][:-1]]
     factors = [None if b == -math.inf else f for b, f in zip(before, table["factor"], strict=True)]
     return {**table, "factor": factors}
-
-
-def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing:
-    """Draw the bytes to and from slow memory for one head in fp32: with the full score matrix, and with tiles.
-
-    head_dim: width of a query and a key. value_dim: width of a value, which differs in MLA.
-    """
-    lengths = sorted({*(2**i for i in range(5, 18)), n_tokens})
-    whole, tiled = ([_moved(T, head_dim, value_dim, block)[i].value for T in lengths] for i in (0, 1))
-    figure = base_figure(300, showlegend=True, legend={"orientation": "h", "y": 1.15})
-    for name, values, dash in (("full score matrix", whole, "solid"), (f"tiles of {block}", tiled, "dash")):
-        figure.add_scatter(
-            x=lengths, y=values, mode="lines", name=name, line={"color": NEUTRAL, "dash": dash},
-            hovertemplate="%{x:,} tokens: %{y:.3s}B<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(
-        xaxis={"type": "log", "title": {"text": "tokens"}, "dtick": 1},
-        yaxis={"type": "log", "title": {"text": "bytes"}, "dtick": 1, "tickformat": "~s"},
-    )
-    equations, shares = _moved(n_tokens, head_dim, value_dim, block), np.divide(tiled, whole)
-    title = f"Tiles of {block} move {_share_text(shares[lengths.index(n_tokens)])} at {count(n_tokens, 'token')}"
-    return Drawing(
-        figure,
-        title=title,
-        note="One head, fp32, no mask: bytes read from and written to slow memory (HBM on a GPU). With the full score "
-        "matrix, scores and weights are each written and read once. With tiles, keys and values are read once per "
-        "block of queries.",
-        more="The tile size is chosen on this page; FlashAttention takes ⌈M / 4d⌉ keys per tile, where M "
-        "is the SRAM's size in numbers and d the width of a head, and makes Θ(N²d² / M) HBM accesses instead of "
-        "Θ(Nd + N²) for N tokens (arXiv 2205.14135).",
-        alt=f"{title}. Two lines over the number of tokens, from {lengths[0]} to {lengths[-1]:,}.",
-        table={
-            "tokens": lengths, "full score matrix, B": whole, f"tiles of {block}, B": tiled,
-            "tiles / full score matrix": shares.tolist(),
-        },
-        formula=tex_lines(*equations),
-        legend=f"{meanings(*equations)} 4 bytes per number.",
-    )  # fmt: skip
-
-
-def _share_text(share: float) -> str:
-    """Compare the tiles' bytes with those of the full score matrix; share: theirs over the matrix's."""
-    if f"{share:.1f}" == "1.0":
-        return "about as many bytes as the full matrix"
-    return (
-        f"{percent(share, 0)} of the full matrix's bytes" if share < 1 else f"{share:.1f} times the full matrix's bytes"
-    )
-
-
-def _moved(n_tokens: int, head_dim: int, value_dim: int, block: int) -> tuple[Equation, Equation]:
-    """Return the bytes with the full score matrix and with tiles: q and k are D wide, v and the output V."""
-    T, B = letter("T", n_tokens, "tokens"), Value(block, "Bₜ", "keys and queries per tile", latex="B_t")
-    D, V = letter("D", head_dim, "width of a query and a key"), letter("V", value_dim, "width of a value")
-    return (
-        Equation(4 * (2 * T * D + 2 * T * V + 4 * T * T), unit="B"),
-        Equation(4 * (T * (D + V) + T * (D + V) * function("ceil", T / B)), unit="B"),
-    )
 
 
 def _signed(x: float) -> str:

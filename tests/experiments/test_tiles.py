@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz.experiments.tiles import tiled_attention, tiled_row, tiles
+from attnviz.experiments.tiles import kernel_seconds, tiled_attention, tiled_row, tiles
 
 
 def tensors(T: int, S: int, D: int, V: int, seed: int, spread: float) -> list[torch.Tensor]:
@@ -52,3 +52,8 @@ def test_the_table_and_the_difference():
     assert table["from key"] == [0, 6, 12, 18] and table["up to key"] == [5, 11, 17, 22]
     assert difference < 1e-5
     assert table["maximum"] == sorted(table["maximum"])
+
+
+def test_the_kernel_is_timed_in_turns_and_the_first_run_is_left_out():
+    full, tiled = kernel_seconds(7, 16, 3)
+    assert len(full) == len(tiled) == 3 and min(*full, *tiled) > 0

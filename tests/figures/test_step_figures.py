@@ -6,9 +6,11 @@ import re
 import numpy as np
 import pytest
 
+from attnviz.decode.comparisons import Spread
 from attnviz.experiments.residual import Lens, part_names
-from attnviz.figures.steps import attribution, lens_map, lens_table, tile_row, tile_table, tiles_text, traffic
+from attnviz.figures.steps import attribution, lens_map, lens_table, tile_row, tile_table, tiles_text
 from attnviz.figures.theme import TEXT
+from attnviz.figures.traffic import kernel_times, traffic
 from tests.arithmetic import check
 from tests.reading import numbers_in
 
@@ -137,6 +139,22 @@ def test_queries_and_values_of_different_widths_are_counted_as_such(T, D, V, blo
     shown = drawing.table["full score matrix, B"][at], drawing.table[f"tiles of {block}, B"][at]
     assert shown == bytes_moved(T, D, V, block)
     assert all(f"{n:,}".replace(",", "{,}") in drawing.formula for n in shown) and check(drawing.formula) == []
+
+
+def test_the_ratio_approaches_what_the_note_says_and_is_drawn_at_the_texts_length():
+    drawing = traffic(29, 23, 31, 17)  # 4 · 17 / (23 + 31)
+    this, *_ = [line for line in drawing.figure.data if line.mode == "lines" and line.name]
+    assert this.y[-1] == pytest.approx(4 * 17 / 54, rel=2e-3) and numbers_in(drawing.note)[-1] == 1.26
+    (dot,) = [line for line in drawing.figure.data if line.mode == "markers"]
+    whole, tiled = bytes_moved(29, 23, 31, 17)
+    assert (dot.x[0], dot.y[0]) == (29, whole / tiled)
+
+
+def test_times_are_divided_length_by_length():
+    full, tiled = [[Spread(t, t, t, 5) for t in times] for times in ((0.003, 0.035), (0.002, 0.005))]
+    drawing = kernel_times([128, 512], [*full, *tiled], 19)
+    assert drawing.table["full score matrix / tiles"] == [1.5, 7.0]
+    assert numbers_in(drawing.title) == [512, 7.0] and 19 in numbers_in(drawing.note)
 
 
 def test_fully_masked_tiles_are_counted():

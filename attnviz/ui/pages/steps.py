@@ -11,9 +11,10 @@ import streamlit as st
 from attnviz.compute import steps as compute_steps
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
-from attnviz.figures import residual, theme
+from attnviz.figures import residual, theme, traffic
 from attnviz.figures import step_captions as captions
 from attnviz.figures import steps as figures
+from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import percent
 from attnviz.phrases import count
 from attnviz.ui import charts, state
@@ -214,9 +215,17 @@ def _tiles(view: View) -> None:
         st.dataframe(figures.tile_table(tiled.table), hide_index=True, placeholder="–")
     with right:
         widths = view.mixer.head_dim, view.mixer.value_dim
-        charts.show(figures.traffic(n, *widths, view.settings.block), "traffic")
+        charts.show(traffic.traffic(n, *widths, view.settings.block), "traffic")
+        charts.on_demand(
+            "Time on this machine",
+            {"kernel-times": lambda: _kernel_times(view.mixer.head_dim)},
+        )
     with st.expander("Source: attnviz/experiments/tiles.py"):
         st.code(compute_steps.tiles_source(), language="python")
+
+
+def _kernel_times(head_dim: int) -> Drawing:
+    return traffic.kernel_times(compute_steps.TIMED, compute_steps.kernel_seconds(head_dim), head_dim)
 
 
 def _query(view: View) -> int:
