@@ -107,6 +107,22 @@ def labels_of(view: View, symptom: Symptom) -> list[str]:
     return ["padding"] * symptom.n_padding + view.labels[: symptom.n_tokens]
 
 
+def hue_of(view: View, symptom: Symptom) -> tuple[int, int] | None:
+    """Return the KV head whose hue the maps have, and their number in that layer; None for a mean of heads."""
+    if symptom.head is None or symptom.layer is None:
+        return None
+    mixer = view.config.layers[symptom.layer].mixer
+    return mixer.kv_head_of[symptom.head], mixer.n_kv_heads
+
+
+def walked(view: View) -> View:
+    """Return the view in which Step by step walks the mistaken lines: in the selected layer if it runs them."""
+    drawn, chosen = symptom_of(view).layer, view.but(version="mistaken", tab="", step=0)
+    if drawn is None or view.config.layers[drawn].mixer.source == view.mixer.source:
+        return chosen
+    return chosen.but(layer=drawn)
+
+
 def where_it_occurs(view: View) -> str | None:
     """Return the first checkpoint in which the selected mistake shows with these settings, or None."""
     for name in MODELS:

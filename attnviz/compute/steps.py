@@ -54,9 +54,7 @@ def run_of(view: View) -> Run:
     key = "steps", models.run_of(s), ids, layer, absorbed, mistake and mistake.id
 
     def run() -> Recorded:
-        model = models.model_of(s)
-        if mistake:
-            return Recorded(record(mistake.model(model), ids, layer))
+        model = mistake.model(models.model_of(s)) if mistake else models.model_of(s)
         if view.mixer.state():
             return Recorded(record(with_recurrent(model, layer), ids, layer))
         return Recorded(record(with_absorbed(model, layer) if absorbed else model, ids, layer))

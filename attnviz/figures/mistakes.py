@@ -11,9 +11,10 @@ import numpy as np
 
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.head_captions import LOWEST_TOP
 from attnviz.figures.heads import HOVER, matrix_table
 from attnviz.figures.numbers import DIGITS, printed
-from attnviz.figures.theme import DIVERGING, NEUTRAL, SEQUENTIAL, base_figure, kv_colour, kv_scale
+from attnviz.figures.theme import DIVERGING, NEUTRAL, SEQUENTIAL, base_figure, kv_colour, kv_scale, signed_scale
 from attnviz.figures.token_maps import (
     add_cells,
     add_colourbar,
@@ -25,16 +26,21 @@ from attnviz.figures.token_maps import (
 )
 from attnviz.mistakes import Symptom
 from attnviz.mistakes.runs import format_number
-from attnviz.phrases import count
+from attnviz.phrases import count, written
 
 MAX_CELLS = 64  # per side: three maps stand side by side
 MAX_TICKS = 15
 HEIGHT = 400  # pixels
-HOW_TO_READ = (
-    "Each row is a query, each column a key. Faint grey: weight 0 in the right version; solid grey: NaN. In the "
-    "difference (mistaken − right), blue-green means more weight and brown less."
-)
 RIGHT, MISTAKEN = "right", "mistaken"
+
+
+def how_to_read(symptom: Symptom) -> str:
+    """Say what the three maps draw."""
+    grey = "Effective weights may be negative (grey). " if symptom.signed else ""
+    return (
+        f"Each row is a query, each column a key. {grey}Faint grey: weight 0 in the right version; solid grey: NaN. In "
+        "the difference (mistaken − right), blue-green means more weight and brown less."
+    )
 
 
 def version_map(
@@ -46,15 +52,24 @@ def version_map(
     """
     weights = symptom.right if version == RIGHT else symptom.wrong
     assert weights is not None
-    figure = _axes(labels)
+    figure, top = _axes(labels), _top(symptom)
     add_masked(figure, symptom.right != 0, MAX_CELLS)
-    scale = kv_scale(*hue, ground=ground) if hue else SEQUENTIAL
+    scale_of, lowest = (signed_scale, -top) if symptom.signed else (kv_scale, 0.0)
+    scale = scale_of(*hue, ground=ground) if hue else SEQUENTIAL
     shown = np.where((weights == 0) & (symptom.right == 0), np.float32(np.nan), weights)
-    add_cells(figure, blocks(shown, MAX_CELLS), scale, (0.0, 1.0), HOVER)
+    add_cells(figure, blocks(shown, MAX_CELLS, signed=symptom.signed), scale, (lowest, top), HOVER)
     _add_nan(figure, weights)
-    add_colourbar(figure, scale, 1.0)
+    add_colourbar(figure, scale, top, "effective weight" if symptom.signed else "weight", lowest=lowest)
     title, note = f"{version.capitalize()}: {_sums(weights)}", f"{symptom.picture}."
     return Drawing(figure, title, note, f"{note} {title}.", matrix_table(weights, labels), missing="NaN")
+
+
+def _top(symptom: Symptom) -> float:
+    """Return the end of the colour scale of both versions: 1, or the largest size of an effective weight."""
+    if not symptom.signed or symptom.wrong is None:
+        return 1.0
+    sizes = np.abs(np.nan_to_num([symptom.right, symptom.wrong], posinf=0, neginf=0))
+    return max(float(sizes.max()), LOWEST_TOP)
 
 
 def _axes(labels: Sequence[str]) -> Chart:
@@ -76,7 +91,7 @@ def _sums(weights: np.ndarray) -> str:
     n_nan = int(np.isnan(weights).any(-1).sum())
     if n_nan:
         return f"{n_nan} of {count(len(weights), 'row')} {'is' if n_nan == 1 else 'are'} NaN"
-    low, high = (f"{each:.2f}" for each in (weights.sum(-1).min(), weights.sum(-1).max()))
+    low, high = (written(each, ".2f") for each in (weights.sum(-1).min(), weights.sum(-1).max()))
     return f"rows sum to {low}" if low == high else f"rows sum to between {low} and {high}"
 
 
@@ -90,10 +105,10 @@ def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
     figure = _axes(labels)
     cells = blocks(np.abs(difference), MAX_CELLS)
     signed = np.where(blocks(difference, MAX_CELLS)["z"] == cells["z"], cells["z"], -cells["z"])
-    add_cells(figure, {**cells, "z": signed}, DIVERGING, (-1.0, 1.0), f"difference %{{z:+.{DIGITS}f}}")
+    end = max(_top(symptom), top) if symptom.signed else 1.0
+    add_cells(figure, {**cells, "z": signed}, DIVERGING, (-end, end), f"difference %{{z:+.{DIGITS}f}}")
     _add_nan(figure, difference)
-    add_colourbar(figure, DIVERGING, 1.0, "difference")
-    figure.update_layout(xaxis3={"ticktext": ["−1", "0", "1"]})
+    add_colourbar(figure, DIVERGING, end, "difference", lowest=-end)
     title = f"Difference: up to {printed(top)}" if top else "Difference: 0"
     if n_nan := int(np.isnan(difference).sum()):
         title = f"Difference: {count(n_nan, 'cell')} {'is' if n_nan == 1 else 'are'} NaN"

@@ -50,6 +50,7 @@ class Symptom:
     columns: tuple[str, ...] = ()  # column names, if the map is one row of counts instead of a token map
     layer: int | None = None  # of the maps, if they show one head or one layer
     head: int | None = None
+    signed: bool = False  # the maps are effective weights: they may be negative, and their rows do not sum to 1
     n_padding: int = 0  # number of leading rows and columns that are padding
     n_tokens: int = 0  # of the text
 

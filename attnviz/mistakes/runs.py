@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnviz.mechanisms import Mixer
 from attnviz.mistakes.mistake import CannotOccur
 from attnviz.mistakes.usage import token_positions
 from attnviz.modules import AttentionRecord, Recording, Transformer
@@ -33,6 +34,12 @@ class Pass(NamedTuple):
     logits: Tensor  # (B, T, V)
     weights: list[Tensor]  # L of (B, H, T, S)
     records: list[AttentionRecord]  # of the last call of the model, L
+    mixers: list[Mixer]  # L
+
+    @property
+    def softmax_layer(self) -> int:
+        """The first layer that attends by a softmax, where scores and rows of weights are measured."""
+        return next((i for i, mixer in enumerate(self.mixers) if mixer.attends), 0)
 
 
 class Metric(NamedTuple):
@@ -48,7 +55,11 @@ def run(model: Transformer, ids: Sequence[int], mask: Tensor | None = None) -> P
     """Run the model on a text in one pass."""
     record = Recording()
     logits = model(torch.tensor([list(ids)]), mask=mask, record=record)
-    return Pass(logits, [each.weights for each in record], list(record))
+    return Pass(logits, [each.weights for each in record], list(record), _mixers(model))
+
+
+def _mixers(model: Transformer) -> list[Mixer]:
+    return [layer.mixer for layer in model.config.layers]
 
 
 def run_padded(model: Transformer, ids: Sequence[int], mask: Tensor, vectors: Tensor | None = None) -> Pass:
@@ -99,28 +110,30 @@ def decode(model: Transformer, ids: Sequence[int]) -> Pass:
         logits.append(model(torch.tensor([piece]), cache=cache, record=record))
         rows.append([F.pad(each.weights, (0, len(ids) - each.weights.shape[-1])) for each in record])
     weights = [torch.cat(layer, dim=-2) for layer in zip(*rows, strict=True)]
-    return Pass(torch.cat(logits, dim=1), weights, list(record))
+    return Pass(torch.cat(logits, dim=1), weights, list(record), _mixers(model))
 
 
-def maps(right: Pass, wrong: Pass, texts: tuple[int, int] = (0, 0)) -> dict[str, Any]:
+def maps(
+    right: Pass, wrong: Pass, texts: tuple[int, int] = (0, 0), *, layers: Sequence[int] | None = None
+) -> dict[str, Any]:
     """Return the `Symptom`'s maps: the head that differs most in all, in the first layer whose weights differ.
 
-    texts: index into the batch, for the right and the mistaken run.
+    texts: index into the batch, for the right and the mistaken run. layers: those that may be drawn, all by default.
     """
     pairs = [(a[texts[0]], b[texts[1]]) for a, b in zip(right.weights, wrong.weights, strict=True)]
     far = [(a - b).abs().nan_to_num(nan=math.inf) for a, b in pairs]  # L of (H, T, S)
-    largest = torch.stack([each.amax() for each in far])  # (L,)
-    differs = (largest > CHANGED).nonzero().flatten().tolist()
-    layer = differs[0] if differs else int(largest.argmax())
+    largest = {i: float(far[i].amax()) for i in layers or range(len(far))}
+    layer = next((i for i, most in largest.items() if most > CHANGED), max(largest, key=largest.__getitem__))
     head = int(far[layer].sum((1, 2)).argmax())
     a, b = pairs[layer]
-    return head_map(a[head], layer, head) | {"wrong": array(b[head])}
+    signed = not right.mixers[layer].attends
+    return head_map(a[head], layer, head, signed=signed) | {"wrong": array(b[head])}
 
 
-def head_map(weights: Tensor, layer: int, head: int) -> dict[str, Any]:
-    """Return the right map of a `Symptom`: the weights of one head."""
-    picture = f"Weights of layer {layer}, head {head}"
-    return {"picture": picture, "right": array(weights), "layer": layer, "head": head}
+def head_map(weights: Tensor, layer: int, head: int, *, signed: bool = False) -> dict[str, Any]:
+    """Return the right map of a `Symptom`: the weights of one head. signed: they are effective weights."""
+    picture = f"{'Effective weights' if signed else 'Weights'} of layer {layer}, head {head}"
+    return {"picture": picture, "right": array(weights), "layer": layer, "head": head, "signed": signed}
 
 
 def array(tensor: Tensor) -> np.ndarray:

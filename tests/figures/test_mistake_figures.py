@@ -9,7 +9,7 @@ import pytest
 from attnviz.checkpoints import load_checkpoint
 from attnviz.compute.mistakes import MAX_TOKENS
 from attnviz.figures import mistakes as figures
-from attnviz.figures.theme import NEUTRAL, kv_scale
+from attnviz.figures.theme import NEUTRAL, kv_scale, signed_scale
 from attnviz.mistakes import Symptom, all_mistakes, load_mistake
 from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
@@ -71,6 +71,26 @@ def test_both_versions_have_the_colours_of_the_maps_of_a_head(ground):
         assert (trace.zmin, trace.zmax) == (0, 1)
     for trace, values in zip(weights, (found.right, found.wrong), strict=True):
         assert np.allclose(np.nan_to_num(np.asarray(trace.z, float)), values, atol=1e-6)
+
+
+@pytest.mark.parametrize("ground", [None, "light", "dark"])
+def test_effective_weights_are_drawn_with_their_sign_on_one_scale(ground):
+    """Both versions end at the largest size of either, and so does their difference, whose bar is named."""
+    found = load_mistake("norm_on_residual_sum").symptom(load_checkpoint("hybrid")[0], IDS)
+    top = max(np.abs(found.right).max(), np.abs(found.wrong).max())
+    assert found.right.min() < 0 and top < 0.5
+    for version, values in ((figures.RIGHT, found.right), (figures.MISTAKEN, found.wrong)):
+        drawing = figures.version_map(found, labels(found), (1, 4), version, ground=ground)
+        (trace,) = cells(drawing, "weight")
+        assert (trace.zmin, trace.zmax) == pytest.approx((-top, top))
+        assert [list(stop) for stop in trace.colorscale] == signed_scale(1, 4, ground=ground)
+        np.testing.assert_allclose(np.nan_to_num(np.asarray(trace.z, float)), values, atol=1e-6)
+        assert any(each.text == "effective weight" for each in drawing.figure.layout.annotations)
+        low, high = values.sum(-1).min(), values.sum(-1).max()
+        assert numbers_in(drawing.title) == pytest.approx([low, high], abs=0.0051) and "-" not in drawing.title
+    (trace,) = cells(figures.difference_map(found, labels(found)), "difference")
+    assert trace.zmax == -trace.zmin >= np.abs(found.difference).max()
+    assert "negative" in figures.how_to_read(found) and "negative" not in figures.how_to_read(symptom("rope_on_values"))
 
 
 def test_titles_say_what_rows_sum_to():

@@ -1,5 +1,6 @@
 """Check each mistake's symptom against its record, and its metric against an independent computation."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import torch.nn.functional as F
 from attnviz import compute
 from attnviz.checkpoints import list_checkpoints
 from attnviz.config import FAMILY, ModelConfig
+from attnviz.mechanisms import Dense, IndexedGrouped, Layer
 from attnviz.mechanisms.delta import IN_ALL_LAYERS
 from attnviz.mistakes import RIGHT, CannotOccur, Change, Symptom, Version, all_mistakes
 from attnviz.mistakes.runs import run_padded
 from attnviz.modules import Recording, Transformer
 from attnviz.session.examples import EXAMPLES
 from attnviz.text import tokenizer
+from attnviz.trace import trace
 from tests.mistakes.by_hand import (
     AS_IT_SHOULD_BE,
     IDS,
@@ -29,6 +32,7 @@ from tests.mistakes.by_hand import (
     softmax,
     trace_of,
 )
+from tests.mixed import HYBRID
 
 MISTAKES = all_mistakes()
 LIMIT = 128  # tokens of the page
@@ -47,8 +51,8 @@ NOT_IN = {
 }
 MODELS = ("mha", "gqa-4", "mqa", "mla")  # gqa-2 runs through the code of gqa-4
 WHERE = [(name, model) for name in MISTAKES for model in MODELS if model not in NOT_IN.get(name, ())]
-OF_EACH = [(name, model) for name, model in WHERE if model in ("gqa-4", "mla")]  # one of each attention module
-LONG = [(name, model) for name, model in OF_EACH if model == "gqa-4" or MISTAKES[name].latent]  # MLA's own lines
+OF_EACH = [(name, model) for name, model in WHERE if model not in ("mha", "mqa")]  # one of each attention module
+LONG = [(name, model) for name, model in OF_EACH if model != "mla" or MISTAKES[name].latent]  # MLA's own lines
 
 
 @cache
@@ -121,6 +125,7 @@ def test_neither_weights_nor_global_random_numbers_change():
     assert not any(block.attn.training for block in model_of("gqa-4").blocks)
 
 
+INDEXED = IndexedGrouped(n_heads=6, n_kv_heads=3, head_dim=6, top_k=5, n_index_heads=2, index_dim=8)
 OWN = {
     "one head, one layer": ModelConfig(1, 8, 1, vocab_size=11),
     "MLA of one head": ModelConfig(
@@ -136,6 +141,8 @@ OWN = {
     "a window without causality": ModelConfig(2, 12, 6, 2, vocab_size=17, sliding_window=2, causal=False),
     "biases, wide heads": ModelConfig(2, 15, 6, 3, head_dim=14, vocab_size=17, qkv_bias=True),
     "seven heads": ModelConfig(1, 98, 7, vocab_size=17),
+    "layers with a state": HYBRID,
+    "an indexer": replace(HYBRID, n_layers=2, mixed_layers=(Layer((INDEXED, Dense(23)), rope_theta=53.0),) * 2),
 }  # fmt: skip
 
 
@@ -197,7 +204,8 @@ def test_a_symptom_is_as_recorded_with_a_number_computed_here_and_the_map_of_the
 
 
 def its_right_map_is_that_of_the_trace(name: str, model: str, found: Symptom) -> None:
-    changed = found.n_padding or found.columns or name in ("attention_across_the_batch", "scores_overflow_in_fp16")
+    others = ("attention_across_the_batch", "scores_overflow_in_fp16")
+    changed = found.n_padding or found.columns or name in others
     if not changed:
         np.testing.assert_allclose(found.right, trace_of(model).weights[found.layer, found.head], atol=1e-5)
     rows = found.right.sum(-1)
@@ -207,8 +215,36 @@ def its_right_map_is_that_of_the_trace(name: str, model: str, found: Symptom) ->
         np.testing.assert_allclose(found.right, [[*later, np.nan]], rtol=1e-4, atol=1e-4)
         same = [-float(logits[i, token]) for i, token in enumerate(IDS[:T])]
         np.testing.assert_allclose(found.wrong, [same], rtol=1e-4, atol=1e-4)
-    elif name not in ("cache_sized_with_n_heads", "fewer_flops_in_gqa"):
+    elif name not in ("cache_sized_with_n_heads", "fewer_flops_in_gqa") and not found.signed:
         assert np.allclose(rows[found.n_padding :], 1, atol=2e-3), "float16 has three digits"
+
+
+ROWS = {  # of a softmax: the number and that of the right version, from weights and scores (H, T, T) before the mask
+    "mask_never_used": lambda scores: (np.triu(softmax(scores), 1).sum() / scores[..., 0].size, 0),
+    "mask_after_softmax": lambda scores: (np.tril(softmax(scores)).sum(-1).min(), 1),
+    "softmax_over_queries": lambda scores: (
+        softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf), axis=-2).sum(-1).max(), 1
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_measured_in_the_first_layer_with_a_softmax(name):
+    """The hybrid's layers 0 to 2 have a state: their rows sum to no 1 in the right version either."""
+    found, one = symptom_of(name, "hybrid"), trace_of("hybrid").layers[3]
+    scores = np.stack([one.scores_of(head) for head in range(8)]).astype(np.float64)
+    assert (found.number, found.expected) == pytest.approx(ROWS[name](scores), rel=2e-4, abs=2e-5)
+    assert found.layer == 3 and "layer 3" in found.measure and "layer 3" in found.sentence and not found.signed
+
+
+def test_padding_is_measured_in_the_first_layer_with_a_softmax():
+    padded = trace(model_of("hybrid"), [0, 0, 0, *IDS]).layers[3].weights[:, 3:, :3].sum(-1).mean()
+    found = symptom_of("padding_mask_over_queries", "hybrid")
+    assert found.number == pytest.approx(padded, rel=1e-4) and found.expected == 0
+    rows = symptom_of("fully_masked_row", "hybrid")
+    assert rows.sentence.startswith(
+        "In layer 3, 24 of the 24 rows of padding are NaN and 0 rows of the text, in 8 heads"
+    )
 
 
 def test_the_mistaken_map_of_a_mask_after_the_softmax():

@@ -18,16 +18,17 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
             f"The last token, with {count(len(ids) - 1, 'token')} in the cache, may attend to {count(after, 'key')} "
             f"instead of {before}; its logits change by up to {format_number(largest((b.logits - a.logits)[:, -1]))}."
         )
+    measure = f"Keys that the last token may attend to, layer {a.softmax_layer}"
     return Symptom(
-        **maps(a, b), measure="Keys that the last token may attend to, layer 0", expected=before, number=after,
+        **maps(a, b), measure=measure, expected=before, number=after,
         sentence=sentence,
     )  # fmt: skip
 
 
 def allowed_keys(one: Pass) -> int:
-    """Count the keys that the last query of layer 0 may attend to."""
-    allowed: Tensor | None = one.records[0].allowed
-    return one.weights[0].shape[-1] if allowed is None else int(allowed[-1].sum())
+    """Count the keys that the last query may attend to, in the first layer with a softmax."""
+    allowed: Tensor | None = one.records[one.softmax_layer].allowed
+    return one.weights[one.softmax_layer].shape[-1] if allowed is None else int(allowed[-1].sum())
 
 
 MISTAKE = Mistake(

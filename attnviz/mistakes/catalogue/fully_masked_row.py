@@ -12,13 +12,13 @@ from attnviz.phrases import count
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     mask = padding_mask(is_token(len(ids)))
     a, b = (run_padded(each.like(model), ids, mask) for each in (right, wrong))
-    is_nan = b.weights[0][0].isnan().any(-1)  # (H, T)
+    is_nan = b.weights[b.softmax_layer][0].isnan().any(-1)  # (H, T)
     rows = int(is_nan[:, :N_PADDING].sum())
     before, after = (int(each.logits[0, N_PADDING:].isnan().any(-1).sum()) for each in (a, b))
     sentence = (
-        f"In layer 0, {rows} of the {N_PADDING * len(is_nan)} rows of padding are NaN and {int(is_nan.sum()) - rows} "
-        f"rows of the text, in {count(len(is_nan), 'head')}. After {count(model.config.n_layers, 'layer')}, the logits "
-        f"of {after} of {count(len(ids), 'text token')} are NaN."
+        f"In layer {b.softmax_layer}, {rows} of the {N_PADDING * len(is_nan)} rows of padding are NaN and "
+        f"{int(is_nan.sum()) - rows} rows of the text, in {count(len(is_nan), 'head')}. After "
+        f"{count(model.config.n_layers, 'layer')}, the logits of {after} of {count(len(ids), 'text token')} are NaN."
     )
     return Symptom(
         **maps(a, b), measure="Text tokens whose logits are NaN", expected=before, number=after, sentence=sentence,

@@ -9,14 +9,17 @@ from attnviz.modules import Transformer
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
-    before, after = (float(each.weights[0].sum(-1).min()) for each in (a, b))
-    sentence = f"The smallest sum of a row in all heads of layer 0 is {format_number(after)} instead of 1. "
+    before, after = (float(each.weights[a.softmax_layer].sum(-1).min()) for each in (a, b))
+    sentence = (
+        f"The smallest sum of a row in all heads of layer {a.softmax_layer} is {format_number(after)} instead of 1. "
+    )
     if len(ids) == 1:
         sentence = "A single token has one key, which is not masked: its row sums to 1 in both versions."
     elif model.config.causal:
         sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
+    measure = f"Smallest sum of a row, all heads of layer {a.softmax_layer}"
     return Symptom(
-        **maps(a, b), measure="Smallest sum of a row, all heads of layer 0", expected=before, number=after,
+        **maps(a, b), measure=measure, expected=before, number=after,
         sentence=sentence.strip(),
     )  # fmt: skip
 

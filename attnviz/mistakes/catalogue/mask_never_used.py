@@ -11,16 +11,16 @@ from attnviz.modules import Transformer
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
-    allowed, c = a.records[0].allowed, model.config
-    before, after = (_share_on_masked(each.weights[0], allowed) for each in (a, b))
+    layer, c = a.softmax_layer, model.config
+    before, after = (_share_on_masked(each.weights[layer], a.records[layer].allowed) for each in (a, b))
     sentence = "A single token has no later token to attend to: both versions compute the same."
     if len(ids) > 1:
-        which = "on later tokens" if c.causal and c.layers[0].mixer.window is None else "on masked keys"
-        sentence = f"{percent(after)} of the weight in layer 0 is {which}."
+        which = "on later tokens" if c.causal and c.layers[layer].mixer.window is None else "on masked keys"
+        sentence = f"{percent(after)} of the weight in layer {layer} is {which}."
         if c.causal:
             sentence += " " + leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
     return Symptom(
-        **maps(a, b), measure="Share of the weight on masked keys, layer 0", expected=before, number=after,
+        **maps(a, b), measure=f"Share of the weight on masked keys, layer {layer}", expected=before, number=after,
         sentence=sentence,
     )  # fmt: skip
 

@@ -11,12 +11,14 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     masks = [each.module("mistakes.usage").padding_mask(tokens) for each in (right, wrong)]
     a, b = (run_padded(model, ids, mask) for mask in masks)
     before, after = (
-        float(each.weights[0][0, :, N_PADDING:, :N_PADDING].sum(-1).mean()) for each in (a, b)
+        float(each.weights[a.softmax_layer][0, :, N_PADDING:, :N_PADDING].sum(-1).mean()) for each in (a, b)
     )  # weight of the text's queries on padding keys
     metric = loss_metric(a.logits[:, N_PADDING:], b.logits[:, N_PADDING:], ids)
-    sentence = f"In layer 0, the text's queries put {percent(after)} of their weight on {N_PADDING} padding tokens. "
+    sentence = f"In layer {a.softmax_layer}, the text's queries put {percent(after)} of their weight on {N_PADDING} "
+    sentence += "padding tokens. "
+    measure = f"Share of the text's weight on padding, layer {a.softmax_layer}"
     return Symptom(
-        **maps(a, b), measure="Share of the text's weight on padding, layer 0", expected=before, number=after,
+        **maps(a, b), measure=measure, expected=before, number=after,
         sentence=sentence + metric.sentence,
     )  # fmt: skip
 

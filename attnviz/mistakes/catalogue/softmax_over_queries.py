@@ -8,19 +8,22 @@ from attnviz.modules import Transformer
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
-    before, after = (float(each.weights[0].sum(-1).max()) for each in (a, b))
+    before, after = (float(each.weights[a.softmax_layer].sum(-1).max()) for each in (a, b))
     sentence = "A single token has one query and one key: the softmax is 1 over either axis."
     if len(ids) > 1:
-        sums = b.weights[0].sum(-1)
+        sums = b.weights[a.softmax_layer].sum(-1)
         least, most = format_number(float(sums.min())), format_number(after)
         found = least if least == most else f"between {least} and {most}"
-        sentence = f"In all heads of layer 0, rows sum to {found} instead of 1. "
+        sentence = f"In all heads of layer {a.softmax_layer}, rows sum to {found} instead of 1. "
         if least == most == format_number(before):  # a window of 1
-            sentence = "In layer 0, each query attends to itself alone: the softmax is 1 over either axis."
+            sentence = (
+                f"In layer {a.softmax_layer}, each query attends to itself alone: the softmax is 1 over either axis."
+            )
         elif model.config.causal:
             sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
+    measure = f"Largest sum of a row, all heads of layer {a.softmax_layer}"
     return Symptom(
-        **maps(a, b), measure="Largest sum of a row, all heads of layer 0", expected=before, number=after,
+        **maps(a, b), measure=measure, expected=before, number=after,
         sentence=sentence.strip(),
     )  # fmt: skip
 

@@ -288,15 +288,14 @@ def _run(view: View, symptom: Symptom) -> None:
 
 def _maps(view: View, symptom: Symptom) -> None:
     labels = compute_mistakes.labels_of(view, symptom)
-    c, head = view.config, symptom.head
-    hue = None if head is None else (view.mixer.kv_head_of[head], c.n_kv_heads)
+    hue = compute_mistakes.hue_of(view, symptom)
     ground = st.context.theme.type
     drawings = {
         "mistake-right": figures.version_map(symptom, labels, hue, figures.RIGHT, ground=ground),
         "mistake-mistaken": figures.version_map(symptom, labels, hue, figures.MISTAKEN, ground=ground),
         "mistake-difference": figures.difference_map(symptom, labels),
     }
-    st.caption(figures.HOW_TO_READ)
+    st.caption(figures.how_to_read(symptom))
     for column, (key, drawing) in zip(st.columns(3), drawings.items(), strict=True):
         with column:
             charts.show(drawing, key)
@@ -313,7 +312,7 @@ def _about(view: View, mistake: Mistake) -> None:
         st.code(mistake.test.strip(), language="python", wrap_lines=True)
         st.markdown(f"## How interviewers ask\n{mistake.interview}")
     if compute_mistakes.can_be_walked(mistake) and not compute_mistakes.reason(view):
-        link = view.but(version="mistaken", tab="", step=0).settings.to_link()
+        link = compute_mistakes.walked(view).settings.to_link()
         st.page_link(
             PAGES["steps"].file, label="The mistaken lines in Step by step", icon=":material/arrow_forward:",
             query_params=link,
