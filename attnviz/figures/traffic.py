@@ -12,7 +12,6 @@ from attnviz.figures.chart import Chart
 from attnviz.figures.decode import unsteady
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import meanings
-from attnviz.figures.numbers import percent
 from attnviz.figures.theme import NEUTRAL, PETROL, base_figure
 from attnviz.mechanisms import letter
 from attnviz.phrases import count
@@ -44,7 +43,7 @@ def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing
         hovertemplate="this text: %{y:.2f} times<extra></extra>",
     )  # fmt: skip
     equations = _moved(n_tokens, head_dim, value_dim, block)
-    title = f"Tiles of {block} move {_share_text(1 / ratios[at])} at {count(n_tokens, 'token')}"
+    title = f"At {count(n_tokens, 'token')} the full matrix moves {ratios[at]:.2f} times the bytes of tiles of {block}"
     return Drawing(
         figure,
         title=title,
@@ -110,15 +109,6 @@ def _ratios(lengths: Sequence[int], title: str) -> Chart:
         yaxis={"title": {"text": title}, "rangemode": "tozero"},
     )
     return figure
-
-
-def _share_text(share: float) -> str:
-    """Compare the tiles' bytes with those of the full score matrix; share: theirs over the matrix's."""
-    if f"{share:.1f}" == "1.0":
-        return "about as many bytes as the full matrix"
-    return (
-        f"{percent(share, 0)} of the full matrix's bytes" if share < 1 else f"{share:.1f} times the full matrix's bytes"
-    )
 
 
 def _moved(n_tokens: int, head_dim: int, value_dim: int, block: int) -> tuple[Equation, Equation]:
