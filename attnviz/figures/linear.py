@@ -130,7 +130,7 @@ def recall(written: Written, labels: Sequence[str], t: int, name: str, colour: s
         note=f"Each key up to token {t}, {quoted(labels[t])}, reads the state after it, the newest at the right. Below "
         "the line at 1 it reads its own value better than an empty state would; the axis is logarithmic.",
         more="k and v are those of the layer, after its convolution. Plain linear attention gets the same k and v and "
-        "adds k ⊗ v without decay, β or correction (arXiv 2412.06464, section 2).",
+        "adds k ⊗ v without decay, β or correction (arXiv 2412.06464).",
         alt=f"{title}. The newest value is read with an error of {significant(float(own[-1]))}, the oldest with "
         f"{significant(float(own[0]))}; the median of a plain sum is {significant(float(np.median(plain)))}.",
         table={

@@ -63,7 +63,7 @@ def kept_by_k(errors: Mapping[str, np.ndarray], k: int, name: str, trained: int)
         note=f"How far a head's output with k keys is from that with all, mean over the queries. This layer was "
         f"trained with {count(trained, 'key')}.",
         more="On the head's own q, k and v, in which the layers before it have kept as many keys as they were trained "
-        "with. The indexer is that of DeepSeek sparse attention (arXiv 2512.02556, section 2.1).",
+        "with. The indexer is that of DeepSeek sparse attention (arXiv 2512.02556).",
         alt=f"{title}. With one key it is {percent(float(chosen[0]), 0)} off.",
         table={"k": list(range(1, T + 1)), **{way: values.round(6).tolist() for way, values in errors.items()}},
     )
@@ -112,8 +112,8 @@ def sink_shares(shares: np.ndarray) -> Drawing:
         title=title,
         note="Mean over the queries of this text, for each layer and head. The learned logit is one more term in the "
         "softmax's denominator, without a value (gpt-oss, arXiv 2508.10925).",
-        more="Without such a logit, models put this weight on the first tokens, which are then called attention sinks "
-        "(arXiv 2309.17453).",
+        more="Large models without such a logit put much weight on the first tokens, also where these say little: "
+        "attention sinks (arXiv 2309.17453).",
         alt=f"{title}. A table of {count(L, 'layer')} and {count(H, 'head')}; the mean of all is "
         f"{significant(float(np.nanmean(shares)))}.",
         table={

@@ -1,4 +1,4 @@
-"""Indexer scores and top-k keys of DeepSeek sparse attention (arXiv 2512.02556, section 2.1).
+"""Indexer scores and top-k keys of DeepSeek sparse attention (arXiv 2512.02556).
 
 A few small index heads score every key by one index key per token; each query then attends to its k best keys only.
 

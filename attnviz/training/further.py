@@ -2,7 +2,7 @@
 
 They start from its weights where the shapes allow. Layers that read another layer's cache lose their keys and values.
 An indexer starts from random weights, and is trained first, alone, to rank keys as the dense attention weighs them
-(arXiv 2512.02556, section 2.1.1): the KL divergence of its softmax from the mean weights of the heads. Then all weights
+(as in arXiv 2512.02556): the KL divergence of its softmax from the mean weights of the heads. Then all weights
 are trained with the sparse mask, the indexer by the same divergence on the keys that it keeps. It is never trained by
 the loss of the text: no gradient passes the choice of keys, and its input is detached.
 """

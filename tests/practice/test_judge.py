@@ -101,9 +101,10 @@ def without_torch(monkeypatch):
     """Let the process run the file and nothing else, for tests of what the parent does: it need not import torch."""
 
     def run(command, *rest):
-        python, isolated, runner, *given = command
+        python, *options, runner, folder, file = command
         assert Path(runner) == Path(child.__file__)
-        return run_limited([python, isolated, "-c", "import runpy, sys; runpy.run_path(sys.argv[2])", *given], *rest)
+        run = "import runpy, sys; runpy.run_path(sys.argv[2])"
+        return run_limited([python, *options, "-c", run, folder, file], *rest)
 
     monkeypatch.setattr("attnviz.practice.judge.run_limited", run)
 
