@@ -33,12 +33,13 @@ def _byte_of() -> dict[str, int]:
 class Tokenizer:
     """Encoder, decoder and labels of one vocabulary; immutable, so all sessions share it."""
 
-    def __init__(self, path: Path | str = TOKENIZER_FILE, ends: Collection[int] = ()) -> None:
-        """ends: ids of the tokens with which the model ends a text (eos_token_id); most tokenizer files do not say."""
+    def __init__(self, source: Path | str | BPE = TOKENIZER_FILE, ends: Collection[int] = ()) -> None:
+        """source: a tokenizer.json, read without truncation and padding, or a tokenizer, used as it is.
+
+        ends: ids of the tokens with which the model ends a text (eos_token_id); most tokenizer files do not say.
+        """
         self.ends = frozenset(ends)
-        self._bpe = BPE.from_file(str(path))
-        self._bpe.no_truncation()
-        self._bpe.no_padding()
+        self._bpe = source if isinstance(source, BPE) else _from_file(source)
         added = self._bpe.get_added_tokens_decoder()
         self._added = {i: token.content.encode("utf-8", "replace") for i, token in added.items()}
         self._special = {i for i, token in added.items() if token.special}
@@ -125,11 +126,23 @@ class Tokenizer:
 
         A byte without the rest of its character is "<0xE5>", as in SentencePiece's vocabularies.
         """
-        labels = []
-        for start, stop, text in code_points(self.token_bytes(ids)):
-            shown, n = printable(text), stop - start
-            labels += [shown] if n == 1 else [f"{shown} {i + 1}/{n}" for i in range(n)]
-        return labels
+        return labels_of(self.token_bytes(ids))
+
+
+def labels_of(pieces: Sequence[bytes]) -> list[str]:
+    """Return one printable label per token, given as bytes; explained at `Tokenizer.labels`."""
+    labels = []
+    for start, stop, text in code_points(pieces):
+        shown, n = printable(text), stop - start
+        labels += [shown] if n == 1 else [f"{shown} {i + 1}/{n}" for i in range(n)]
+    return labels
+
+
+def _from_file(path: Path | str) -> BPE:
+    bpe = BPE.from_file(str(path))
+    bpe.no_truncation()
+    bpe.no_padding()
+    return bpe
 
 
 def _is_byte_level(bpe: BPE) -> bool:
