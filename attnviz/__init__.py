@@ -12,7 +12,7 @@ __version__ = "0.5.0"  # the only place: pyproject.toml reads it
 
 _HOMES = {
     "open_run": "attnviz.runs.file",
-    "run": "attnviz.runs.of_transformers",
+    "run": "attnviz.recording.of_transformers",
     "save_run": "attnviz.runs.file",
     "show": "attnviz.notebook",
 }

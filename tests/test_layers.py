@@ -12,6 +12,7 @@
     {session, figures, practice} -> compute -> server -> ui -> pages, app.py
     {phrases -> runs, assets, figures} -> notebook
     assets -> server
+    {text, runs} -> recording
 
 Each rule is a function from source text to error sentences; one test per rule reads all files and reports every
 violation. A second test feeds the rule sources that violate it, so that a rule that finds nothing is noticed.
@@ -53,6 +54,7 @@ NEXT_ON_THE_LEFT = {
     "analysis": ("trace",),
     "cost": ("config",),
     "runs": ("checks", "phrases"),
+    "recording": ("text", "runs"),
     "counting": (),  # a process of its own, which compute starts
     "practice": ("exercises", "mistakes", "experiments", "analysis", "steps", "started"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
@@ -88,6 +90,7 @@ PACKAGES = {
     "analysis": {"numpy"},
     "cost": set(),
     "runs": {"numpy", "safetensors"},
+    "recording": {"torch", "transformers", "tokenizers", "numpy", "PIL"},
     "counting": {"torch", "transformers"},
     "figures": {"numpy", "plotly"},
     "session": set(),
@@ -248,6 +251,7 @@ WRONG_IMPORTS = [
     ("app", "import torch"),
     ("attnviz.runs.run", "import torch"),
     ("attnviz.runs.run", "from attnviz.trace import trace"),
+    ("attnviz.recording.inputs", "from attnviz.trace import trace"),
     ("attnviz.newroom", ""),
     ("attnviz", "from attnviz.modules import attend"),
 ]

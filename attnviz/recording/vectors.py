@@ -1,0 +1,57 @@
+"""Queries, keys and values as an attention function was given them: queries and keys after RoPE.
+
+H query heads, K KV heads, T query tokens, S key tokens, D width of a query and of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from attnviz.recording.eager import Recorder, Vectors
+from attnviz.recording.returned import Weights
+
+EXACT, ROUNDED = 1e-4, 0.02  # largest difference of a weight from the softmax of its score, in float32 and below
+OF = {"self": "the attention", "encoder": "the encoder", "decoder": "the decoder", "cross": "cross-attention"}
+
+
+def about(model: Any, weights: Weights, recorder: Recorder) -> dict[str, Any]:
+    """Return q, k and v by kind of attention; q only where q · k / √D are the scores that give the weights."""
+    q, k, v, notes = {}, {}, {}, []
+    for kind, layers in weights.items():
+        found = [each for layer in layers if (each := recorder.vectors(layer))]
+        if len(found) < len(layers):
+            notes.append(f"{type(model).__name__} does not pass on the queries and keys of {OF[kind]}.")
+            continue
+        k[kind], v[kind] = [each.k for each in found], [each.v for each in found]
+        other = next((i for i, each in enumerate(found) if not gives(each, layers[i])), None)
+        if other is None:
+            q[kind] = [_scaled(each) for each in found]
+            notes += _about_scale(found)
+        else:
+            notes.append(f"The queries of {OF[kind]} are left out: in layer {other}, counted from 0, the weights are "
+                         "not the softmax of q · k / √D; a bias, a cap or a sink is added.")  # fmt: skip
+    return {"q": q, "k": k, "v": v, "notes": list(dict.fromkeys(notes))}
+
+
+def gives(vectors: Vectors, weights: torch.Tensor) -> bool:
+    """Check whether the weights are the softmax of the scores, where there are any weights."""
+    q, k = _scaled(vectors), vectors.k.float()
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (1, H, S, D)
+    scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5  # (1, H, T, S)
+    expected = scores.masked_fill(weights == 0, float("-inf")).softmax(-1).nan_to_num()
+    most = EXACT if weights.dtype == torch.float32 else ROUNDED
+    return bool((expected - weights.float()).abs().max() <= most)
+
+
+def _scaled(vectors: Vectors) -> torch.Tensor:
+    """Return the queries so that q · k / √D is the score, whatever a model multiplies with."""
+    return vectors.q.float() * (vectors.scale * vectors.q.shape[-1] ** 0.5)
+
+
+def _about_scale(found: Sequence[Vectors]) -> list[str]:
+    other = sorted({each.scale for each in found if abs(each.scale * each.q.shape[-1] ** 0.5 - 1) > EXACT})
+    scales = ", ".join(f"{each:.3g}" for each in other)
+    return [f"The model scales q · k by {scales}; the queries are scaled so that it is 1 / √D."] if other else []
