@@ -3,6 +3,7 @@
     characters -> text
     exercises -> {session, practice}
     equations -> mechanisms -> config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
+    {runs, trace} -> recorded -> compute
     modules -> decode
     config -> cost -> {session, checkpoints}
     modules -> steps
@@ -47,6 +48,7 @@ NEXT_ON_THE_LEFT = {
     "checkpoints": ("modules", "text", "cost"),
     "trace": ("checkpoints", "text"),
     "layerwise": ("trace",),
+    "recorded": ("runs", "trace"),
     "experiments": ("trace",),
     "steps": ("modules",),
     "decode": ("modules", "cost"),
@@ -59,7 +61,7 @@ NEXT_ON_THE_LEFT = {
     "practice": ("exercises", "mistakes", "experiments", "analysis", "steps", "started"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("exercises", "cost"),
-    "compute": ("session", "figures", "layerwise", "practice"),
+    "compute": ("session", "figures", "layerwise", "recorded", "practice"),
     "assets": (),
     "server": ("assets", "compute"),
     "ui": ("server",),  # its frame draws the workarounds that run in the browser
@@ -82,6 +84,7 @@ PACKAGES = {
     "checkpoints": {"torch", "numpy", "safetensors", "huggingface_hub"},
     "trace": {"torch", "numpy"},
     "layerwise": {"torch", "numpy"},
+    "recorded": {"numpy"},
     "experiments": {"torch", "numpy"},
     "steps": {"torch", "numpy"},
     "decode": {"torch"},

@@ -30,9 +30,13 @@ class HeadStatistics:
     first_token: np.ndarray  # weight on the first token that is not padding
 
 
-def statistics(weights: Arrays, allowed: Arrays) -> HeadStatistics:
-    """Compute the statistics from each layer's weights (H, T, T) and allowed (T, T)."""
-    entropy, distance = normalised_entropy(weights, allowed), mean_distance(weights, allowed)
+def statistics(weights: Arrays, allowed: Arrays, *, two_texts: bool = False) -> HeadStatistics:
+    """Compute the statistics from each layer's weights (H, T, T) and allowed (T, T).
+
+    two_texts: the keys, (H, T, S), are another text's, to which there is no distance: NaN.
+    """
+    entropy = normalised_entropy(weights, allowed)
+    distance = np.full_like(entropy, np.nan) if two_texts else mean_distance(weights, allowed)
     return HeadStatistics(entropy, distance, first_token_weight(weights, allowed))
 
 

@@ -23,6 +23,19 @@ class Each(Sequence[np.ndarray]):
         return getattr(self.layers[index], self.name)
 
 
+class Rows(Sequence[np.ndarray]):
+    """The same arrays (…, T, S) with some of their rows."""
+
+    def __init__(self, layers: Arrays, rows: range) -> None:
+        self.layers, self.rows = layers, slice(rows.start, rows.stop)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.layers[index][..., self.rows, :]
+
+
 def by_head(layers: Sequence[np.ndarray]) -> np.ndarray:
     """Return (L, H) from each layer's numbers (H,); NaN for the heads that other layers have more of."""
     most = max(map(len, layers))

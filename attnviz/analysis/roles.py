@@ -112,12 +112,19 @@ def first_key(allowed: np.ndarray) -> int:
     return int(allowed.any(0).argmax())
 
 
-def score(weights: Arrays, allowed: Arrays, tokens: Sequence[int] | np.ndarray) -> Scores:
-    """Score all heads on one text, from each layer's weights (H, T, T) and allowed (T, T)."""
-    layers = [_layer_scores(w, a, keys_of(tokens, a)) for w, a in zip(weights, allowed, strict=True)]
-    weight = {name: by_head([of_heads[name] for of_heads, _, _ in layers]) for name in KEYED}
-    chance, n_queries = ({name: np.array([s[k][name] for s in layers]) for name in KEYED} for k in (1, 2))
-    entropy, distance = normalised_entropy(weights, allowed), mean_distance(weights, allowed)
+def score(weights: Arrays, allowed: Arrays, tokens: Sequence[int] | np.ndarray | None) -> Scores:
+    """Score all heads on one text, from each layer's weights (H, T, T) and allowed (T, T).
+
+    tokens: None where the keys, (H, T, S), are another text's: roles and distances then mean nothing, and are left out.
+    """
+    named = KEYED if tokens is not None else ()
+    layers = [
+        _layer_scores(w, a, {} if tokens is None else keys_of(tokens, a)) for w, a in zip(weights, allowed, strict=True)
+    ]
+    weight = {name: by_head([of_heads[name] for of_heads, _, _ in layers]) for name in named}
+    chance, n_queries = ({name: np.array([s[k][name] for s in layers]) for name in named} for k in (1, 2))
+    entropy = normalised_entropy(weights, allowed)
+    distance = np.full_like(entropy, np.nan) if tokens is None else mean_distance(weights, allowed)
     return Scores(weight, chance, n_queries, entropy, distance, np.array([(a.sum(-1) > 1).sum() for a in allowed]))
 
 

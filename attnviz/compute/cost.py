@@ -119,6 +119,8 @@ def asked_model(view: View) -> ModelConfig:
     """Return the model that the page answers for. ConfigError if the pasted one cannot be used."""
     s = view.settings
     id = asked_id(s)
+    if id == SELECTED and view.settings.recorded:
+        raise ConfigError(f"{view.refusal('cost')} Choose another “Model to serve”.")
     if id == SELECTED:
         return selected_model(view)
     if id != PASTED:

@@ -301,12 +301,12 @@ def _speculation(view: View) -> tuple[Run, tuple[int, ...], Run | None, int, dec
     """Return what speculative decoding depends on."""
     view, ids = causal(view), (*view.ids, *usable(view))[: view.max_tokens - N_SPECULATED]
     s = view.settings
-    return view.run, ids, _drafter_of(s), s.proposed, sampling_of(s)
+    return models.live_run(s), ids, _drafter_of(s), s.proposed, sampling_of(s)
 
 
 def _drafter_of(s: Settings) -> Run | None:
     """Return the run of the checkpoint that drafts; None if the text's own n-grams do."""
-    return None if s.drafter == "n-grams" else models.run_of(replace(_as_run(s), model=s.drafter))
+    return None if s.drafter == "n-grams" else models.live_run(replace(_as_run(s), model=s.drafter))
 
 
 @lru_cache(16)

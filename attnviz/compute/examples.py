@@ -19,7 +19,7 @@ from attnviz.trace import Trace
 
 def found_in(view: View) -> Found | None:
     """Find the head, query and key to select; None if the text is no example or the mask excludes all its pairs."""
-    example = example_of(view.settings.text)
+    example = None if view.settings.recorded else example_of(view.settings.text)
     return None if example is None else _found(view.run, view.ids, view.n_padding, LOOK_FOR[example])
 
 

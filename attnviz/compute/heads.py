@@ -28,6 +28,7 @@ from attnviz.compute.models import Run
 from attnviz.compute.view import View
 from attnviz.figures import role_captions
 from attnviz.figures.numbers import rounded
+from attnviz.figures.recorded_captions import ON_THIS_TEXT, text_role
 from attnviz.figures.role_captions import Probes
 from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
@@ -45,9 +46,12 @@ _written, _maps = ByteCache(MAX_WRITTEN_BYTES), ByteCache(MAX_MAP_BYTES)
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
-    """Return the role of each head, [layer][head], scored on the probes; heads of an untrained model have none."""
+    """Return the role of each head, [layer][head], scored on the probes.
+
+    Heads of an untrained model have none, nor have those of a saved run, whose model cannot read the probes.
+    """
     n_heads = [layer.mixer.n_heads for layer in models.config_of(settings).layers]
-    if settings.model == "own":
+    if settings.model == "own" or settings.recorded:
         return [[analysis.Role(analysis.NO_ROLE)] * n for n in n_heads]
     scores = scores_of(settings)
     return [[analysis.role_of(scores.of(i, h)) for h in range(n)] for i, n in enumerate(n_heads)]
@@ -107,6 +111,7 @@ class OnText:
 
 
 MEASURES = "entropy", "distance", "weight on the first token"
+GridRole = tuple[str, float | None, str]  # name, score, label
 LayerCallback = Callable[[int, LayerTrace], object]
 
 
@@ -126,17 +131,30 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
                 raise queue.Interrupted
             one = trace.layers[layer]
             shares = one.shares
-            scores = analysis.score([shares], [one.allowed], trace.tokens)
+            scores = analysis.score([shares], [one.allowed], None if view.two_texts else trace.tokens)
             columns = analysis.largest_columns(shares, one.allowed)
             first = first_token_weight([shares], [one.allowed])
             scored.scores.append((scores, columns))
-            strongest = strongest_of_layer(layer, shares, one.allowed, words) if one.mixer.attends else None
+            searched = one.mixer.attends and not view.two_texts
+            strongest = strongest_of_layer(layer, shares, one.allowed, words) if searched else None
             scored.strongest.append(strongest)
             scored.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
             scored.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
             if on_layer:
                 on_layer(layer, one)
     return scored
+
+
+def grid_roles(view: View, found: OnText) -> list[list[GridRole]]:
+    """Return what the grid sorts and filters heads by: their roles on the probes; of a saved run, on its text."""
+    if view.settings.recorded:
+        return [[text_role(s.of(0, h), column) for h, column in enumerate(columns)] for s, columns in found.scores]
+    return [[(r.name, r.score, role_captions.role_label(r)) for r in layer] for layer in roles_of(view.settings)]
+
+
+def grid_note(view: View) -> str:
+    """Explain how the roles in the grid were scored."""
+    return ON_THIS_TEXT if view.settings.recorded else role_captions.grid_note(probes_of(view.settings))
 
 
 def is_layerwise(view: View) -> bool:
@@ -174,7 +192,7 @@ def text_scores_of(view: View, layer: int, head: int) -> tuple[analysis.HeadScor
         return scores.of(0, head), columns[head]
     one = view.trace.layers[layer]
     shares = one.shares[head][None]  # (1, T, T)
-    scores = analysis.score([shares], [one.allowed], view.trace.tokens)
+    scores = analysis.score([shares], [one.allowed], None if view.two_texts else view.trace.tokens)
     return scores.of(0, 0), analysis.largest_columns(shares, one.allowed)[0]
 
 
@@ -350,13 +368,13 @@ def statistics_of(view: View) -> HeadStatistics | None:
     """Return the statistics of all heads on the text; None if no query may attend to more than one key."""
     if not any((mask.sum(-1) > 1).any() for mask in view.trace.masks):
         return None
-    return _statistics(view.run, view.ids, view.n_padding)
+    return _statistics(view.run, view.ids, view.n_padding, view.two_texts)
 
 
 @lru_cache(64)
-def _statistics(run: Run, ids: tuple[int, ...], n_padding: int) -> HeadStatistics:
+def _statistics(run: Run, ids: tuple[int, ...], n_padding: int, two_texts: bool) -> HeadStatistics:
     trace = run.trace(ids, n_padding)
-    return statistics(Each(trace.layers, "shares"), trace.masks)
+    return statistics(Each(trace.layers, "shares"), trace.masks, two_texts=two_texts)
 
 
 def readout(model: Transformer) -> tuple[np.ndarray, float, np.ndarray, bool]:

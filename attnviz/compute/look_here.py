@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
+
 from attnviz.analysis import standing_out
+from attnviz.analysis.roles import Share
 from attnviz.analysis.search import Found
 from attnviz.analysis.words import Words
 from attnviz.compute import examples, heads
 from attnviz.compute.models import Run
 from attnviz.compute.view import View
 from attnviz.figures.head_captions import HOW_IT_IS_FOUND, none_stands_out, on_merged_map, shown_by_position
+from attnviz.figures.recorded_captions import LARGEST_OF_ALL, shown_by_weight
 from attnviz.layerwise import LayerwiseTrace
 
 
@@ -20,7 +24,20 @@ def found_in(view: View) -> Found | None:
     For a layerwise trace the search takes its layers from the pass that scores the heads: all of them, or those before
     the user stopped it.
     """
+    if view.two_texts:
+        return _largest(view.run)
     return examples.found_in(view) or _standing_out(view)
+
+
+@lru_cache(64)
+def _largest(run: Run) -> Found:
+    """Return the largest weight of maps of two texts, whose words have no places relative to each other."""
+    cells = []
+    for i, one in enumerate(run.trace(()).layers):
+        head, query, key = map(int, np.unravel_index(int(one.weights.argmax()), one.weights.shape))
+        weight = float(one.weights[head, query, key])
+        cells.append(Found(i, head, query, key, weight, Share(weight, 1 / one.weights.shape[-1], 1)))
+    return max(cells, key=lambda cell: cell.weight)
 
 
 def _standing_out(view: View) -> Found | None:
@@ -50,6 +67,8 @@ def words_of(view: View) -> Words:
 
 def sentence(view: View, found: Found | None) -> str:
     """Return one sentence, in Markdown, on what to look at."""
+    if view.two_texts and found:
+        return shown_by_weight(found, view.labels, view.key_labels, len(view.heads))
     if found and found == examples.found_in(view):
         return examples.sentence(view, found)
     if view.settings.model == "own":
@@ -74,6 +93,8 @@ def _as_drawn(view: View, found: Found) -> str:
 
 def how(view: View) -> str | None:
     """Return how the cell is found, for the question mark behind the sentence; None where it is an example's."""
+    if view.two_texts:
+        return LARGEST_OF_ALL
     return None if view.settings.model == "own" or examples.found_in(view) else HOW_IT_IS_FOUND
 
 

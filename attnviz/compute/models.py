@@ -17,13 +17,17 @@ from cachetools.keys import hashkey
 from attnviz.characters import Span, graphemes, whole
 from attnviz.checkpoints import CheckpointError, OpenError, hub, load_checkpoint, refusals, shipped_config
 from attnviz.checkpoints.opened import open_config, open_folder, open_tokenizer
+from attnviz.compute import recorded
 from attnviz.compute.byte_cache import ByteCache, Sized
+from attnviz.compute.recorded import RecordedRun
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.variants import with_latent
 from attnviz.layerwise import LayerwiseTrace, layer_bytes
+from attnviz.mechanisms import Recorded
 from attnviz.modules import Transformer
 from attnviz.session import openable
+from attnviz.session.kinds import MAX_CHARACTERS
 from attnviz.session.openable import MAX_HEADS, MAX_LAYERS, MODELS
 from attnviz.session.settings import Settings
 from attnviz.session.shared import widths
@@ -69,6 +73,8 @@ def files_of(model: str) -> Hashable:
     """
     if model in MODELS:
         return None
+    if openable.is_run(model):
+        return recorded.files_of(model)
     try:
         folder = folder_of(model)
         used = [file for file in os.scandir(folder) if file.name in hub.USED or ".safetensors" in file.name]
@@ -101,6 +107,15 @@ def read(text: str, model: str = "own") -> Read:
     spans = reader.spans(ids)
     shown, first = whole(spans, MAX_TOKENS), [span for span in spans if span.stop <= MAX_TOKENS]
     return Read(len(ids), tuple(ids[:shown]), tuple(reader.labels(ids[:shown])), tuple(first), len(graphemes(text)))
+
+
+def read_of(settings: Settings) -> Read:
+    """Tokenize the text of these settings; of a saved run, return its own tokens."""
+    if not settings.recorded:
+        return read(settings.text[:MAX_CHARACTERS], settings.tokenizer)
+    run = recorded.run_of(settings.model, settings.run_kind)
+    ids, tokens = run.recorded.tokens.tolist(), run.tokenizer
+    return Read(len(ids), tuple(ids), tuple(tokens.labels(ids)), tuple(tokens.spans(ids)), len(ids))
 
 
 def long_text(settings: Settings) -> tuple[int, ...]:
@@ -228,12 +243,16 @@ def computed_once(key: Hashable, compute: Callable[[], T], cache: ByteCache | No
 @_cached_by_files(128, lambda settings: settings.model)  # called ten times or more per run
 def config_of(settings: Settings) -> ModelConfig:
     """Return the configuration that runs: the model's own, with RoPE and masks from the settings."""
+    if settings.recorded:
+        return recorded.run_of(settings.model, settings.run_kind).config
     own = trained_config(settings)
     return settings.own_config() if own is None else settings.run_of(own)
 
 
 def trained_config(settings: Settings) -> ModelConfig | None:
-    """Return the configuration the checkpoint was trained with; None for an untrained model."""
+    """Return the configuration the checkpoint was trained with; None for an untrained model and for a saved run."""
+    if settings.recorded:
+        return None
     if settings.opened:
         return opened_config(settings.model)
     return None if settings.model == "own" else _shipped_config(settings.model)
@@ -268,6 +287,10 @@ class Run:
             loaded = _opened.get(self.weights, lambda: _load_opened(name, version))
         return loaded.run_as(self.config)
 
+    def ready(self) -> None:
+        """Load the model. ConfigError if it cannot run."""
+        self.model  # noqa: B018
+
     @property
     def trained(self) -> bool:
         """True unless the weights are random."""
@@ -287,8 +310,15 @@ class Run:
 
 
 @_cached_by_files(128, lambda settings: settings.model)
-def run_of(settings: Settings) -> Run:
-    """Return the run of the model that these settings name, with their mask and position."""
+def run_of(settings: Settings) -> Run | RecordedRun:
+    """Return the run of the model that these settings name, with their mask and position, or the saved run."""
+    return recorded.run_of(settings.model, settings.run_kind) if settings.recorded else live_run(settings)
+
+
+def live_run(settings: Settings) -> Run:
+    """Return the run of a model, which can run otherwise too. OpenError for a saved run."""
+    if settings.recorded:
+        raise OpenError(Recorded.refusals["run"])
     return Run(weights_key(settings), config_of(settings), _memory_problem(settings) if settings.model == "own" else "")
 
 

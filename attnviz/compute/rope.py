@@ -313,7 +313,7 @@ def scaled_frequencies(view: View, methods: dict[str, RopeScaling | None], n_tok
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
     """Compute the loss under each method, in nats per token: (T - 1,) each."""
-    text = replace(view.run, config=replace(view.config, position="rope")), ids
+    text = replace(models.live_run(view.settings), config=replace(view.config, position="rope")), ids
     return {
         name: models.computed_once((*text, scaling), partial(_loss, view, ids, scaling), _curves)
         for name, scaling in methods.items()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from attnviz.characters import Span, graphemes, whole
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.phrases import count
-from attnviz.session.kinds import MAX_CHARACTERS
 from attnviz.session.settings import MAX_QUOTED_CHARS, Settings
 from attnviz.session.shared import NOT_CHOSEN
 
@@ -20,9 +19,11 @@ if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
     from attnviz.analysis.search import Found
     from attnviz.compute.models import Read, Run
+    from attnviz.compute.recorded import RecordedRun
     from attnviz.mechanisms import Mixer
     from attnviz.modules import Transformer
-    from attnviz.text import Tokenizer
+    from attnviz.recorded import Sides
+    from attnviz.session.page import Page
     from attnviz.trace import LayerTrace, Trace
 
 DEFAULTS = Settings()
@@ -49,13 +50,13 @@ class View:
         return _models().config_of(self.settings)
 
     @cached_property
-    def run(self) -> Run:
-        """The model as it runs: what, with the tokens, all numbers depend on."""
+    def run(self) -> Run | RecordedRun:
+        """The model as it runs, or a saved run: what, with the tokens, all numbers depend on."""
         return _models().run_of(self.settings)
 
     @property
     def model(self) -> Transformer:
-        """The live model; its weights are shared by all sessions and never modified."""
+        """The live model; its weights are shared by all sessions and never modified. OpenError for a saved run."""
         return self.run.model
 
     @cached_property
@@ -69,11 +70,37 @@ class View:
         return list(self._read.labels[: self.first(self.max_tokens)])
 
     @cached_property
+    def saved(self) -> RecordedRun | None:
+        """The saved run that is selected as a model is; None for a model."""
+        run: Any = self.run if self.settings.recorded else None
+        return run
+
+    @property
+    def two_texts(self) -> bool:
+        """Whether the keys are the tokens of another text than the queries, as in a saved run's cross-attention."""
+        return self.saved is not None and self.saved.of.cross
+
+    @property
+    def sides(self) -> Sides | None:
+        """What the rows and the columns of a saved run's maps are; None where both are the tokens of the text."""
+        return self.saved.sides if self.saved else None
+
+    @property
+    def key_labels(self) -> list[str]:
+        """One printable label per key: those of the tokens, unless the keys are another text's."""
+        return self.saved.key_labels if self.saved and self.two_texts else self.labels
+
+    @cached_property
     def spans(self) -> list[Span]:
         """Which tokens of the text together are one character: (start, stop, text), in order; each token is in one."""
         complete = [span for span in self._read.spans if span.stop <= len(self.ids)]
         n = complete[-1].stop if complete else 0
         return complete + [Span(i, i + 1, self.labels[i]) for i in range(n, len(self.ids))]  # one too long to be whole
+
+    @property
+    def key_spans(self) -> list[Span]:
+        """The same of the keys, which are another text's in a saved run's cross-attention."""
+        return self.saved.key_spans if self.saved and self.two_texts else self.spans
 
     @cached_property
     def n_split(self) -> int:
@@ -94,7 +121,7 @@ class View:
     @property
     def n_padding(self) -> int:
         """Number of padding tokens at the front; at least one token is text."""
-        return min(self.settings.padding, len(self.ids) - 1) if self.padded else 0
+        return min(self.settings.padding, len(self.ids) - 1) if self.padded and not self.settings.recorded else 0
 
     @property
     def trace(self) -> Trace:
@@ -103,7 +130,9 @@ class View:
 
     @cached_property
     def max_tokens(self) -> int:
-        """Maximum number of tokens that can be traced with this configuration."""
+        """Maximum number of tokens that can be traced with this configuration; of a saved run, its own."""
+        if self.saved:
+            return self._read.n_tokens
         return _models().max_tokens(self.config)
 
     @cached_property
@@ -136,7 +165,7 @@ class View:
         from attnviz.checkpoints import CheckpointError
 
         try:
-            self.model  # noqa: B018
+            self.run.ready()
         except (CheckpointError, ConfigError) as error:
             return str(error)
         if len({layer.mixer.n_heads for _, layer in self.config.layer_counts}) > 1:
@@ -161,7 +190,7 @@ class View:
     @property
     def shown_text(self) -> str:
         """The part of the text that is traced."""
-        return self._tokenizer.decode(list(self.ids))
+        return self.run.tokenizer.decode(list(self.ids))
 
     @property
     def trained_config(self) -> ModelConfig | None:
@@ -178,6 +207,8 @@ class View:
     def origin(self) -> str:
         """The origin of the weights, shown on every map."""
         s = self.settings
+        if s.recorded:
+            return f"saved run {s.model_name}"
         if s.opened:
             return s.model_name
         return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
@@ -208,6 +239,12 @@ class View:
         """Return why something that takes all layers cannot be shown, as the first layer that cannot says; or ""."""
         return next(filter(None, (layer.mixer.cannot(what) for _, layer in self.config.layer_counts)), "")
 
+    def page_refusal(self, page: Page) -> str:
+        """Return why this model, or a saved run, cannot show a page, as a sentence; "" where it can."""
+        if not page.asks or not self.settings.recorded or self.config_problem:
+            return ""
+        return self.refusal(page.asks)
+
     @property
     def traced(self) -> LayerTrace:
         """What the selected layer computed on the text."""
@@ -221,17 +258,29 @@ class View:
         """
         query, n = self.settings.query, len(self.ids)
         if 0 <= query < n:
-            return query
+            return self._recorded_row(query)
         if self.settings.selection != "auto" or not drawable(self):
-            return 3 * n // 4
+            return self._recorded_row(3 * n // 4)
         found = self._standing_out
-        return found.query if found else _look_here().words_of(self).last
+        return self._recorded_row(found.query if found else _look_here().words_of(self).last)
+
+    def _recorded_row(self, query: int) -> int:
+        """Return the query, or the nearest one with a row: a run that continued a prompt has none for the prompt."""
+        return min(max(query, self.rows.start), self.rows.stop - 1)
+
+    @property
+    def rows(self) -> range:
+        """The queries that have a row in the maps: all tokens, unless a saved run has those of some."""
+        if not self.saved or self.two_texts:
+            return range(len(self.ids))
+        of = self.saved.of
+        return range(of.first_row, of.first_row + len(of.tokens))
 
     @property
     def key(self) -> int:
         """The selected key; by default the query's strongest, or that which an example is about."""
         key, (layer, head) = self.settings.key, self.layer_and_head
-        if 0 <= key < len(self.ids):
+        if 0 <= key < len(self.key_labels):
             return key
         found, query = self._standing_out, self.query
         if found and self.settings.query < 0 and (layer, head, query) == (found.layer, found.head, found.query):
@@ -268,7 +317,7 @@ class View:
             "layer": (self.config.n_layers, "this model has layers", f"layer {layer} is selected"),
             "head": (own.mixer.n_heads, "this model has heads", f"head {head} is selected"),
             "query": (n_tokens, "the text shown has tokens", f"token {self.query} is selected"),
-            "key": (n_tokens, "the text shown has tokens", "the strongest key is selected"),
+            "key": (len(self.key_labels), "the text shown has tokens", "the strongest key is selected"),
             "pair": (n_pairs, "this model has pairs of dimensions", pair),
         }
         notices = []
@@ -292,11 +341,7 @@ class View:
 
     @property
     def _read(self) -> Read:
-        return _models().read(self.settings.text[:MAX_CHARACTERS], self.settings.tokenizer)
-
-    @property
-    def _tokenizer(self) -> Tokenizer:
-        return _models().tokenizer_of(self.settings.model)
+        return _models().read_of(self.settings)
 
 
 def _is_in_range(name: str, written: str, n: int) -> bool:

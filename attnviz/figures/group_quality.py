@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from attnviz.analysis.groups import Difference, paired_difference
 from attnviz.equations import Equation, Value
+from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import bold, meanings
 from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, ON_STRONG, PETROL, TEXT, base_figure, kind_style
@@ -62,19 +63,7 @@ def similarity(
 
     lost: share of the squared length that averaging loses with `groups` and with `best`. total: that squared length.
     """
-    n_heads = len(cosine)
-    figure = base_figure(height=520, showlegend=False)
-    figure.add_heatmap(
-        z=cosine.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, xgap=1, ygap=1,
-        colorbar={  # below: beside the map it would take a phone's width
-            "title": {"text": "cosine", "side": "top"}, "thickness": 12, "tickvals": [-1, -0.5, 0, 0.5, 1],
-            "orientation": "h", "y": -0.15, "yanchor": "top", "lenmode": "pixels", "len": 280,
-        },
-        hovertemplate="heads %{y} and %{x}: cosine %{z:.3f}<extra></extra>",
-    )  # fmt: skip
-    if n_heads <= 8:  # with more heads the numbers do not fit into the cells
-        for strong, colour in ((False, TEXT), (True, ON_STRONG)):
-            figure.add_trace(_cell_numbers(cosine, (abs(cosine) >= STRONG_CELL) == strong, colour))
+    n_heads, figure = len(cosine), cosine_figure(cosine, "head")
     for group in groups:
         first, last = group[0] - 0.5, group[-1] + 0.5
         figure.add_shape(type="rect", x0=first, x1=last, y0=first, y1=last, line={"width": 3, "color": NEUTRAL})
@@ -82,9 +71,6 @@ def similarity(
     dots = {"symbol": "circle", "size": 5, "color": NEUTRAL}
     at = {"x": [b for _, b in pairs], "y": [a + 0.33 for a, _ in pairs]}
     figure.add_scatter(**at, mode="markers", hoverinfo="skip", marker=dots)
-    axis = {"title": "head", "tickvals": list(range(n_heads)), "showgrid": False, "zeroline": False}
-    figure.update_xaxes(**axis, constrain="domain", range=[-0.5, n_heads - 0.5])
-    figure.update_yaxes(**axis, constrain="domain", range=[n_heads - 0.5, -0.5], scaleanchor="x")
     title, best_text = _similarity_finding(groups, best, lost, part)
     return Drawing(
         figure,
@@ -105,6 +91,26 @@ def similarity(
         formula=lost_share_equation(lost[0], total).tex() if total else "",
         legend=meanings(lost_share_equation(lost[0], total)) if total else "",
     )
+
+
+def cosine_figure(cosine: NDArray, what: str) -> Chart:
+    """Return a map of cosines (n, n) between heads, with its numbers where these fit. what: "head" or "KV head"."""
+    n, figure = len(cosine), base_figure(height=520, showlegend=False)
+    figure.add_heatmap(
+        z=cosine.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, xgap=1, ygap=1,
+        colorbar={  # below: beside the map it would take a phone's width
+            "title": {"text": "cosine", "side": "top"}, "thickness": 12, "tickvals": [-1, -0.5, 0, 0.5, 1],
+            "orientation": "h", "y": -0.15, "yanchor": "top", "lenmode": "pixels", "len": 280,
+        },
+        hovertemplate=f"{what}s %{{y}} and %{{x}}: cosine %{{z:.3f}}<extra></extra>",
+    )  # fmt: skip
+    if n <= 8:  # with more heads the numbers do not fit into the cells
+        for strong, colour in ((False, TEXT), (True, ON_STRONG)):
+            figure.add_trace(_cell_numbers(cosine, (abs(cosine) >= STRONG_CELL) == strong, colour))
+    axis = {"title": what, "tickvals": list(range(n)), "showgrid": False, "zeroline": False}
+    figure.update_xaxes(**axis, constrain="domain", range=[-0.5, n - 0.5])
+    figure.update_yaxes(**axis, constrain="domain", range=[n - 0.5, -0.5], scaleanchor="x")
+    return figure
 
 
 def lost_share_equation(lost: float, total: float) -> Equation:

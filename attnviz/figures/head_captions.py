@@ -67,24 +67,35 @@ def map_caption(
     scale: str = "root",
     exclude_first: bool = False,
     merged: Merged | None = None,
+    key_labels: Sequence[str] | None = None,
 ) -> Caption:
     """Write the caption of one head's map.
 
-    scale: of colour; exclude_first: first key not in the scale; merged: the maps that are drawn instead of the trace's.
+    scale: of colour; exclude_first: first key not in the scale; merged: the maps that are drawn instead of the trace's;
+    key_labels: S labels, if the keys are another text's.
     """
     one, maps = trace.layers[layer], (merged or trace).layers[layer]
     weights, allowed = maps.weights_of(head), maps.allowed  # (T, S) each
     drawn = merged.labels if merged else labels
     positions = merged.positions if merged else [str(i) for i in range(len(labels))]
     formula, line, legend = one.mixer.map_equation(head) or _softmax(one.mixer, head, len(labels))
+    read, keys = one.mixer.read_by(head), drawn if key_labels is None else key_labels
+    found = f" reads {read}{_from_layer(trace, layer)}" if read else f": {_largest(weights, drawn, keys)}"
     return Caption(
-        f"Layer {layer}, head {head} reads {one.mixer.read_by(head)}{_from_layer(trace, layer)}",
+        f"Layer {layer}, head {head}{found}",
         f"{MERGED if merged else ''}{_map_note(one.mixer, weights, allowed, scale, exclude_first)}",
-        _map_alt(one.mixer, weights, drawn, positions, layer, head),
+        _map_alt(one.mixer, weights, drawn, keys, positions, layer, head),
         formula,
         line=line,
         legend=legend,
     )
+
+
+def _largest(weights: np.ndarray, labels: Sequence[str], key_labels: Sequence[str]) -> str:
+    """Name the largest weight of a map (T, S): "0.9312 from query 4 “x” to key 7 “y”"."""
+    q, k = map(int, np.unravel_index(int(weights.argmax()), weights.shape))
+    asks, answers = (in_quotes(shortened(label, LONGEST_TOKEN)) for label in (labels[q], key_labels[k]))
+    return f"{printed(weights[q, k])} from query {q} {asks} to key {k} {answers}"
 
 
 def _from_layer(trace: Trace, layer: int) -> str:
@@ -252,11 +263,14 @@ def sums(weights: np.ndarray, allowed: np.ndarray) -> str:
 
 
 def _map_alt(
-    mixer: Mixer, weights: np.ndarray, labels: Sequence[str], positions: Sequence[str], layer: int, head: int
-) -> str:
+    mixer: Mixer, weights: np.ndarray, labels: Sequence[str], key_labels: Sequence[str], positions: Sequence[str],
+    layer: int, head: int,
+) -> str:  # fmt: skip
     start = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of {mixer.maps}. "
-    if len(weights) == 1:
+    if weights.shape == (1, 1):
         return start + "The only token attends to itself."
+    if key_labels is not labels:
+        return f"{start}The largest weight is {_largest(weights, labels, key_labels)}."
     q, k = map(
         int, np.unravel_index(int(np.abs(weights[1:]).argmax()), weights[1:].shape)
     )  # with a causal mask, query 0 can only attend to itself

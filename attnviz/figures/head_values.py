@@ -134,57 +134,68 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
     )
 
 
-def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], of: str, query: int) -> Drawing:
-    """Draw the mean of N heads' maps, weights (N, T, S). of: the heads' names, "the 8 heads of layer 1"."""
+def average_map(
+    weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], of: str, query: int,
+    key_labels: Sequence[str] | None = None,
+) -> Drawing:  # fmt: skip
+    """Draw the mean of N heads' maps, weights (N, T, S). of: the heads' names, "the 8 heads of layer 1".
+
+    key_labels: S labels if the keys are another text's.
+    """
+    keys = labels if key_labels is None else key_labels
     mean = weights.mean(0, dtype=np.float64)  # (T, S)
     q, k = _largest_after_first(mean)
     after = " after the first row" if len(mean) > 1 else ""
-    figure = _map(np.where(allowed, mean, np.nan), allowed, labels, OF_SEVERAL, (0.0, 1.0), "mean weight")
-    add_frames(figure, len(labels), query, None)
+    figure = _map(np.where(allowed, mean, np.nan), allowed, labels, OF_SEVERAL, (0.0, 1.0), "mean weight", keys)
+    add_frames(figure, len(labels), query, None, len(keys))
     return Drawing(
         figure,
         title=f"Mean over {of}: at most {printed(mean[q, k])}{after}",
         note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean"
-        f"{after} is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Averaging "
+        f"{after} is from query {q} {_name(labels, q)} to key {k} {_name(keys, k)}. Averaging "
         f"hides differences between heads. {MASKED_CELLS}{joined(labels, MAX_CELLS, 'means')}",
         more=BLANK,
         alt=f"Heat map of the mean weights of {of}; the largest{after} is {printed(mean[q, k])}, from "
-        f"query {q} “{labels[q]}” to key {k} “{labels[k]}”.",
-        table=matrix_table(np.where(allowed, mean, np.nan), labels),
+        f"query {q} “{labels[q]}” to key {k} “{keys[k]}”.",
+        table=matrix_table(np.where(allowed, mean, np.nan), labels, keys),
     )
 
 
 def difference_map(
     first: np.ndarray, second: np.ndarray, allowed: np.ndarray, labels: Sequence[str], names: tuple[str, str],
-    what: str, more: str = "",
+    what: str, more: str = "", key_labels: Sequence[str] | None = None,
 ) -> Drawing:  # fmt: skip
-    """Draw first − second, two maps of weights (T, S). names: their names; what, more: on the comparison."""
+    """Draw first − second, two maps of weights (T, S). names: their names; what, more: on the comparison.
+
+    key_labels: S labels if the keys are another text's.
+    """
+    keys = labels if key_labels is None else key_labels
     change = first.astype(np.float64) - second  # (T, S)
     q, k = (int(i) for i in np.unravel_index(int(np.abs(change).argmax()), change.shape))
     mean = float(np.abs(change)[allowed].mean()) if allowed.any() else 0.0
     figure = _map(
-        np.where(allowed, change, np.nan), allowed, labels, DIVERGING, (-1.0, 1.0), "difference", chequered=True
+        np.where(allowed, change, np.nan), allowed, labels, DIVERGING, (-1.0, 1.0), "difference", keys, chequered=True
     )
     sign = "+" if change[q, k] > 0 else ""
     return Drawing(
         figure,
         title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
         note=f"{what} Blue-green: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
-        f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. "
+        f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(keys, k)}. "
         f"Masked cells are chequered.{joined(labels, MAX_CELLS, 'differences')}",
         more=f"{more}{' ' * bool(more)}The mean in the title is that of the absolute differences over the unmasked "
         f"cells. {BLANK}",
         alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "
-        f"query {q} “{labels[q]}” to key {k} “{labels[k]}”; the mean absolute one is {printed(mean)}.",
-        table=matrix_table(np.where(allowed, change, np.nan), labels),
+        f"query {q} “{labels[q]}” to key {k} “{keys[k]}”; the mean absolute one is {printed(mean)}.",
+        table=matrix_table(np.where(allowed, change, np.nan), labels, keys),
     )
 
 
 def _map(
     values: np.ndarray, allowed: np.ndarray, labels: Sequence[str], scale: list, bounds: tuple[float, float], what: str,
-    *, chequered: bool = False,
+    key_labels: Sequence[str] | None = None, *, chequered: bool = False,
 ) -> Chart:  # fmt: skip
-    figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
+    figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS, key_labels)
     add_masked(figure, allowed, MAX_CELLS, chequered=chequered)
     signed = bounds[0] < 0  # differences
     add_cells(figure, blocks(values, MAX_CELLS, signed=signed), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")

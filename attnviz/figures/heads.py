@@ -53,13 +53,15 @@ def head_map(
     key: int | None = None,
     ground: str | None = None,
     unmerged: bool = False,
+    key_labels: Sequence[str] | None = None,
 ) -> Drawing:
     """Draw the weights of one head, tokens on both axes; masked cells are grey, also named in the hover text.
 
     labels: T token labels. scale: of colour, one of SCALES. exclude_first: draw the first key, the usual attention
     sink, in grey and outside the scale, so that the rest is visible. query, key: a row or a column to frame.
     ground: "light" or "dark", for the canvas colours on such a page; None: a scale that suits both.
-    unmerged: the page's other maps merge the tokens of a character, so say that this one does not.
+    unmerged: the page's other maps merge the tokens of a character, so say that this one does not. key_labels: S labels
+    if the keys are another text's.
     """
     one, mixer = trace.layers[layer], trace.layers[layer].mixer
     weights, allowed = one.weights[head], one.allowed  # (T, S) each
@@ -69,7 +71,7 @@ def head_map(
         drawn[:, 0] = np.nan
         top = largest_but_first(weights)
     kv_head, n_kv_heads = mixer.kv_head_of[head], trace.config.n_kv_heads
-    figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
+    figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS, key_labels)
     add_masked(figure, allowed, MAX_CELLS)
     at = share_at(scale, np.linspace(0, 1, RAMP_STEPS), top)
     scale_of, lowest = (kv_scale, 0.0) if mixer.attends else (signed_scale, -top)
@@ -82,15 +84,15 @@ def head_map(
         add_colourbar(figure, kv_scale(kv_head, n_kv_heads, ground), top, scale=scale)
     else:
         add_colourbar(figure, colours, top, mixer.maps, lowest=-top)
-    add_frames(figure, len(labels), query, key)
-    caption = map_caption(trace, labels, layer, head, scale=scale, exclude_first=exclude_first)
+    add_frames(figure, len(labels), query, key, allowed.shape[1])
+    caption = map_caption(trace, labels, layer, head, scale=scale, exclude_first=exclude_first, key_labels=key_labels)
     return Drawing(
         figure,
         title=caption.title,
         note=f"{caption.note}{joined(labels, MAX_CELLS, 'weights')}{BY_TOKEN * unmerged}",
         more="In the table, masked cells are blank.",
         alt=caption.alt,
-        table=matrix_table(np.where(allowed, weights, np.nan), labels),
+        table=matrix_table(np.where(allowed, weights, np.nan), labels, key_labels),
         formula=caption.formula,
         legend=caption.legend,
     )
@@ -106,10 +108,13 @@ def map_height(n: int) -> int:
     return int(min(max(140 + 20 * n, 320), 640))
 
 
-def matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequence]:
+def matrix_table(
+    values: np.ndarray, labels: Sequence[str], key_labels: Sequence[str] | None = None
+) -> dict[str, Sequence]:
     """Return one row per query and one column per key, NaN for masked cells, unrounded (the page shows four digits)."""
+    named = labels if key_labels is None else key_labels
     columns = values.astype(np.float64).T  # arrays: converting to lists takes longer than all the rest
-    keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, columns, strict=True))}
+    keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(named, columns, strict=True))}
     return {"query": [f"{q} {label}" for q, label in enumerate(labels)], **keys}
 
 

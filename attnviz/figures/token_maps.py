@@ -28,20 +28,27 @@ BAR_STEPS = 64
 BAR_ROOM, BAR_BOTTOM, BAR_HEIGHT = 62, 22, 10  # pixels below a map: in all, from the edge up to the bar, of the bar
 
 
-def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> Chart:
-    """Return a figure with token axes: x and y have few tick labels; x2 and y2, overlaid, have all, for hover texts."""
-    n = len(labels)
-    all_ = block_ticks(labels, most_cells)
-    span = [-0.5, n - 0.5]
-    x_ticks, y_ticks = few_ticks(labels, MAX_X_TICKS), few_ticks(labels, MAX_Y_TICKS)
+def token_map_figure(
+    labels: Sequence[str], height: int, most_cells: int, key_labels: Sequence[str] | None = None
+) -> Chart:
+    """Return a figure with token axes: x and y have few tick labels; x2 and y2, overlaid, have all, for hover texts.
+
+    key_labels: S labels of the columns, if the keys are another text's.
+    """
+    keys = labels if key_labels is None else key_labels
+    x_ticks, y_ticks = few_ticks(keys, MAX_X_TICKS), few_ticks(labels, MAX_Y_TICKS)
     margin = {"l": room_for(y_ticks), "r": 8, "t": room_for(x_ticks), "b": 8, "autoexpand": False}
     figure = base_figure(height, showlegend=False, hovermode="closest", margin=margin)
     figure.update_layout(
-        xaxis={**FIXED, **x_ticks, "range": span, "side": "top", "tickangle": -90},
-        yaxis={**FIXED, **y_ticks, "range": span[::-1]},
-        xaxis2={**FIXED, **all_, "matches": "x", "overlaying": "x", "showticklabels": False},
-        yaxis2={**FIXED, **all_, "matches": "y", "overlaying": "y", "showticklabels": False},
-    )
+        xaxis={**FIXED, **x_ticks, "range": [-0.5, len(keys) - 0.5], "side": "top", "tickangle": -90},
+        yaxis={**FIXED, **y_ticks, "range": [len(labels) - 0.5, -0.5]},
+        xaxis2={
+            **FIXED, **block_ticks(keys, most_cells), "matches": "x", "overlaying": "x", "showticklabels": False,
+        },
+        yaxis2={
+            **FIXED, **block_ticks(labels, most_cells), "matches": "y", "overlaying": "y", "showticklabels": False,
+        },
+    )  # fmt: skip
     figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly does not label empty axes
     return figure
 
@@ -174,10 +181,11 @@ def bar_number(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-def add_frames(figure: Chart, n: int, query: int | None, key: int | None) -> None:
-    """Frame the row of a query and the column of a key in a map of n tokens."""
+def add_frames(figure: Chart, n: int, query: int | None, key: int | None, n_keys: int | None = None) -> None:
+    """Frame the row of a query and the column of a key in a map of n tokens, or of n queries and n_keys keys."""
+    across = n if n_keys is None else n_keys
     line = {"color": NEUTRAL, "width": 2}
     if query is not None:
-        figure.add_shape(type="rect", x0=-0.5, x1=n - 0.5, y0=query - 0.5, y1=query + 0.5, line=line)
+        figure.add_shape(type="rect", x0=-0.5, x1=across - 0.5, y0=query - 0.5, y1=query + 0.5, line=line)
     if key is not None:
         figure.add_shape(type="rect", x0=key - 0.5, x1=key + 0.5, y0=-0.5, y1=n - 0.5, line=line)

@@ -2,8 +2,9 @@
 
 grouped.py (MHA, GQA, MQA), latent.py (MLA), sparse.py (an indexer's top-k keys on either), feedforward.py (dense,
 experts); with costs only, and no module of ours: recurrent.py and delta.py, mamba.py, lightning.py, convolution.py,
-rwkv.py (a state instead of a cache), counted.py (a whole model), others.py. layer.py puts them together, letters.py
-names their sizes. Standard library only. Everything outside asks a mechanism and compares no names.
+rwkv.py (a state instead of a cache), counted.py (a whole model), others.py; recorded.py is of a saved run. layer.py
+puts them together, letters.py names their sizes. Standard library only. Everything outside asks a mechanism and
+compares no names.
 """
 
 from attnviz.mechanisms.compressed import Compressed
@@ -19,6 +20,7 @@ from attnviz.mechanisms.lightning import Lightning
 from attnviz.mechanisms.mamba import Mamba, Mamba2
 from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Mixer, State, Vectors, Windowed, combined
 from attnviz.mechanisms.others import Again, Other, per_layer_embeddings
+from attnviz.mechanisms.recorded import Recorded
 from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
 from attnviz.mechanisms.sparse import Indexed, IndexedGrouped, IndexedLatent
@@ -56,6 +58,7 @@ __all__ = [
     "Mixer",
     "MoEConfig",
     "Other",
+    "Recorded",
     "Recurrent",
     "ShortConvolution",
     "State",

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from attnviz.session.openable import FIRST
+from attnviz.session.openable import FIRST, started_with
 
 
 @asynccontextmanager
@@ -31,6 +31,6 @@ def address() -> str:
     """Return the app's URL for a browser on this machine."""
     scheme = "https" if st.get_option("server.sslCertFile") else "http"
     host, base = st.get_option("server.address") or "localhost", st.get_option("server.baseUrlPath").strip("/")
-    first = os.environ.get(FIRST)
+    first = started_with() or os.environ.get(FIRST)
     page = f"{'/' * bool(base)}heads?{urlencode({'model': first})}" if first else ""
     return f"{scheme}://{host}:{st.get_option('server.port')}/{base}{page}"

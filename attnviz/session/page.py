@@ -50,6 +50,7 @@ class Page:
     lines: tabs whose walk has a setting of its own for its line; in older links all tabs had `step`.
     text: what it shows to a visitor who has chosen no text, instead of the default text.
     purpose: its group on the overview.
+    asks: what a mechanism is asked whether it can show, before the page is drawn; "" if any can.
     """
 
     path: str
@@ -64,6 +65,7 @@ class Page:
     needs_text: bool = True
     text: str = ""
     purpose: str = LOOK_AROUND
+    asks: str = ""
 
     @property
     def module(self) -> str:

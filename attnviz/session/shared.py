@@ -36,6 +36,7 @@ class SharedSettings:
 
     text: str = setting(DEFAULT_TEXT, Text())
     model: str = setting("gqa-4", ModelName())
+    run_kind: str = setting("", Text(most=20))  # of a saved run with several kinds of attention; "": its first
     # the user's own, untrained model
     d_model: int = setting(192, Number(6, MAX_WIDTH))
     n_heads: int = setting(8, Number(1, MAX_HEADS))
@@ -117,6 +118,11 @@ class SharedSettings:
     def opened(self) -> bool:
         """True if the model is neither a shipped checkpoint nor built from the user's own settings."""
         return self.model not in MODELS
+
+    @property
+    def recorded(self) -> bool:
+        """True if the model is a saved run: what a model computed once, without the model."""
+        return openable.is_run(self.model)
 
     @property
     def tokenizer(self) -> str:

@@ -21,6 +21,7 @@ from attnviz.ui import local_session, presenter, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.components.tab_mark import tab_mark
 from attnviz.ui.lesson_bar import lesson_bar, open_linked_step
+from attnviz.ui.offer_checkpoint import offer
 from attnviz.ui.problems import show_problem
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
@@ -83,6 +84,8 @@ def _notices(view: View) -> None:
         return  # the overview shows these maps before there is a model
     if problem := view.model_problem if page.needs_text else view.config_problem:
         show_problem(problem, " Choose another model in the sidebar.")
+    elif why := view.page_refusal(page):
+        offer(why=why, place="offer-page")
     elif page.needs_text:
         _about_the_text(view)
 

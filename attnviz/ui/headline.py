@@ -32,11 +32,16 @@ def grid_options(mixers: Sequence[Mixer]) -> dict[str, Any]:
 
 def run_title(view: View) -> str:
     """Return the title of a picture of the whole run: the heads, the text's length, the weights."""
+    if view.saved and view.two_texts:
+        sizes = f"{count(len(view.labels), 'query token')}, {count(len(view.key_labels), 'key token')}"
+        return f"{view.saved.of.title.capitalize()}: {sharing(view)}, {sizes}, {view.origin}"
     return f"{sharing(view)}, {count(len(view.ids), 'token')}, {view.origin}"
 
 
 def headline(view: View) -> str:
     """Return the sentence on the run for the top of a page."""
+    if view.saved:
+        return f"{run_title(view)}."
     return f"{run_title(view)}, traced in {view.trace.seconds * 1000:.0f} ms."
 
 

@@ -17,13 +17,14 @@ from attnviz.config import FAMILY, divisors
 from attnviz.figures.drawing import escaped
 from attnviz.mechanisms import OWN
 from attnviz.session.examples import EXAMPLES
-from attnviz.session.openable import MODEL_NAMES, MODELS, offered, short_name
+from attnviz.session.openable import MODEL_NAMES, MODELS, is_run, offered, short_name
 from attnviz.session.pages import ALL
 from attnviz.session.settings import Settings
 from attnviz.session.shared import NOBODY_CHOSE, widths
 from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.open_model import download_progress, open_model
+from attnviz.ui.open_run import open_run
 from attnviz.ui.presenter import present_button
 from attnviz.ui.source_dialog import source_button
 
@@ -37,6 +38,7 @@ def sidebar() -> None:
         _links()
         _controls()
         open_model()
+        open_run()
         download_progress()
         copy_link()
         present_button()
@@ -56,7 +58,9 @@ def _controls(view: View) -> None:
     s = view.settings
     _select("Model", "model", _models(s), format_func=_model)  # first: below the examples it was out of sight
     with st.container(key="sidebar-text"):
-        _text()
+        _text(view)
+    if s.recorded:
+        return
     if s.model == "own":
         st.markdown("**The untrained model**")
         _own_model(s)
@@ -71,14 +75,14 @@ def _controls(view: View) -> None:
 def on_narrow_screens(view: View) -> None:
     """Expander titled with the text and the model, with the controls for both; page_style.css hides it if wide."""
     s = view.settings
-    title = [_quoted_start(s.text)] * state.page().needs_text + [s.model_name]
+    title = [_quoted_start(text_of(view))] * state.page().needs_text + [s.model_name]
     with (
         st.container(key="narrow"),
         st.expander(" · ".join(title), key=NARROW_OPEN, on_change="rerun", icon=":material/edit:") as opened,
     ):
         if opened.open:
             if state.page().needs_text:
-                _text("narrow-", _close)
+                _text(view, "narrow-", _close)
             _control(
                 st.selectbox, "Model", "model", options=_models(s), format_func=_model, place="narrow-", then=_close
             )
@@ -97,8 +101,18 @@ def _quoted_start(text: str) -> str:
     return f"“{escaped(one_line[:MAX_QUOTED_CHARS])}{'…' * (len(one_line) > MAX_QUOTED_CHARS)}”"
 
 
-def _text(place: str = "", then: Callable[[], object] = lambda: None) -> None:
+def text_of(view: View) -> str:
+    """Return the text that is shown: the typed one, or that of a saved run."""
+    if not view.settings.recorded:
+        return view.settings.text
+    return "" if view.config_problem else view.shown_text
+
+
+def _text(view: View, place: str = "", then: Callable[[], object] = lambda: None) -> None:
     """Text area and example pills. then: called after the text or an example is applied."""
+    if view.settings.recorded:
+        _text_of_run(view, place)
+        return
     _control(
         st.text_area, "Your text" if place else "Text", "text", height=124, place=place,
         placeholder="Type anything, in any script …",
@@ -108,6 +122,27 @@ def _text(place: str = "", then: Callable[[], object] = lambda: None) -> None:
         "Apply", key=f"{place}apply-text", help="Or press Ctrl + Enter in the text.", on_click=_apply, args=(then,)
     )
     state.pick("Examples", list(EXAMPLES), f"{place}example", partial(_take_example, then))
+
+
+def _text_of_run(view: View, place: str) -> None:
+    """The text of a saved run, which cannot be changed, and the choice of its kind of attention."""
+    saved = None if view.config_problem else view.saved
+    if saved is None:
+        return  # the notices say what is missing
+    kinds = {kind.name: kind.title for kind in saved.saved.kinds}
+    if len(kinds) > 1:
+        _control(
+            st.segmented_control, "Attention", "run_kind", shown=saved.kind, options=list(kinds), place=place,
+            format_func=lambda name: kinds[name].replace("self-attention", "self").capitalize(), required=True,
+        )  # fmt: skip
+    label = "Text of the queries" if view.two_texts else "Text"
+    texts = {label: text_of(view)} | ({"Text of the keys": saved.key_text} if view.two_texts else {})
+    for called, text in texts.items():
+        key = f"{place}run-{called}"
+        st.session_state[key] = text  # at every run: a widget keeps its value otherwise
+        st.text_area(called, height=124 if called == label else 90, key=key, disabled=True)
+    about = " ".join(saved.saved.sentences)
+    st.caption(f"The text belongs to the saved run, which no model reads again. {escaped(about)}".strip())
 
 
 def _apply(then: Callable[[], object]) -> None:
@@ -177,6 +212,10 @@ def _control(widget: Callable, label: str, field: str, **options: Any) -> None:
 
 
 def _model(name: str) -> str:
+    if is_run(name):
+        from attnviz.compute.recorded import title_of  # it imports torch
+
+        return f"{title_of(name)} · saved run"
     if name not in MODELS:
         return short_name(name)
     return f"{MODEL_NAMES[name]} · {'untrained' if name == 'own' else 'trained'}"

@@ -19,7 +19,7 @@ from streamlit.errors import StreamlitAPIException
 
 from attnviz.compute import choices
 from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT, Interrupted
-from attnviz.compute.view import View, drawable
+from attnviz.compute.view import View, always, drawable
 from attnviz.server.history import is_by_history
 from attnviz.server.own_request import is_requested
 from attnviz.server.preempt import run_after
@@ -39,12 +39,19 @@ _DRAWN, _PAGE = "parts drawn", "page"
 _INTERRUPTED = "parts interrupted"  # those that a request has interrupted, and that no run has drawn since
 _BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
 _TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
-CONTROLS, NARROW, OPEN_MODEL = "controls", "narrow", "open-model"  # parts that set text, model, mask and position
+# parts that set text, model, mask and position
+CONTROLS, NARROW, OPEN_MODEL, OPEN_RUN = "controls", "narrow", "open-model", "open-run"
 LINKS = "links"  # a part of the sidebar, like CONTROLS
 LESSON, PRESENTER = "lesson", "presenter"  # parts at the bottom: the lesson bar, the presenter's bar
-CONTROL_PARTS = (CONTROLS, NARROW, OPEN_MODEL)
+CONTROL_PARTS = (CONTROLS, NARROW, OPEN_MODEL, OPEN_RUN)
 TEXT_PARTS = ("notices", "top")  # text above the drawings; rerun after them, so that the drawings come first
-FIELDS_OF_CONTROLS = ("text", "model", "n_heads", "attention")  # settings that other controls show or depend on
+FIELDS_OF_CONTROLS = (
+    "text",
+    "model",
+    "run_kind",
+    "n_heads",
+    "attention",
+)  # settings that other controls show or depend on
 _CURRENT_PART: ContextVar[str] = ContextVar("part")  # the part that is being drawn
 _PARTS: dict[tuple[str, str], Callable[[], None]] = {}  # all parts by their module and key
 
@@ -84,7 +91,7 @@ def open_page(page: Page) -> None:
     first = _SETTINGS not in st.session_state
     if first or (link != current().to_link() and not to_another):
         before = current()
-        st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
+        st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link or _started_with(), page)
         _remember_before_lesson(before)
         st.session_state[_LINK_SELECTION] = {name: link[name] for name in SELECTION if name in link}
         if first or not link or link.get("text", page.text) != page.text:
@@ -97,6 +104,12 @@ def open_page(page: Page) -> None:
     bare = not page.path and link.keys() <= {"lesson", "lesson_step", "present"}
     st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson)
     _drop_missing_element(page)
+
+
+def _started_with() -> dict[str, str]:
+    """Return what a bare address opens: the saved run that the app was started with, if any, or the defaults."""
+    name = openable.started_with()
+    return {"model": name, "selection": "auto"} if name else {}
 
 
 def settings_on(page: Page) -> Settings:
@@ -229,7 +242,8 @@ def page() -> Page:
 def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callable[[View], None]], Callable[[], None]]:
     """Decorate `body(view)` as a fragment that draws from the current settings and reruns independently.
 
-    Parts are not nested. needs: predicate that must hold for the part to be drawn; the notices say what is missing.
+    Parts are not nested. needs: predicate that must hold for the part to be drawn; the notices say what is missing, or
+    why the model, or a saved run, cannot show this page.
     A part that a request has interrupted is drawn again after the run of that request, unless that run draws it.
     """
 
@@ -249,7 +263,7 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
             try:
                 with FRAGMENT_SEMAPHORE.slot():
                     view = View(current())
-                    if needs(view):
+                    if needs(view) and (needs is always or not view.page_refusal(page())):
                         body(view)
                 write_link()
             except Interrupted:

@@ -37,6 +37,7 @@ PAGE = Page(
         }),
     ),
     text=STORY,
+    asks="decode",
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ PAGE = Page(
             },
         }),
     ),
+    asks="linear",
 )  # fmt: skip
 
 

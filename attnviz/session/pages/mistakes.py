@@ -27,6 +27,7 @@ PAGE = Page(
         Element("mistake-answers", "mistake-question", "The question: what these lines do", drawing=False),
     ),
     purpose="Prepare",
+    asks="mistakes",
 )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ PAGE = Page(
         }),
     ),
     tab_before="turning",
+    asks="rope",
 )  # fmt: skip
 
 

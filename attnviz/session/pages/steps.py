@@ -26,6 +26,7 @@ PAGE = Page(
         }),
     ),
     lines={"step": "decode_step"},
+    asks="steps",
 )  # fmt: skip
 
 

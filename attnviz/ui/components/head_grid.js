@@ -2,7 +2,7 @@
 // be a compositor layer each), and handles pointer and keys without the server.
 import { begun, boxOf, clamp, el, isBrowsers, partsOf, POINT, presses, slideHeight, TOUCH, zoomOf } from "./call.js";
 import {
-  beside, colours, fingers, hovering, isDark, named, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, unpack, ways, weightOf, weightText,
+  beside, colours, fingers, hovering, isDark, named, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, sideOfKeys, unpack, ways, weightOf, weightText,
 } from "./packed_weights.js";
 import { columnsOf, inRows, inSight, STEP, widths, zoomButtons, zooming, zoomTo } from "./head_zoom.js";
 import { saveButtons } from "./save_buttons.js";
@@ -266,7 +266,7 @@ function mark(view) {
 }
 
 function legend(view) {
-  const { d, dark, legend: line } = view, kv = kvOf(d, ...d.selected), top = d.tops[d.selected[0]], shown = JSON.stringify([dark, kv, top, d.ramps, d.masked, !!d.roles, !!d.positions]);
+  const { d, dark, legend: line } = view, kv = kvOf(d, ...d.selected), top = d.tops[d.selected[0]], shown = JSON.stringify([dark, kv, top, d.ramps, d.masked, !!d.roles, !!d.merged]);
   if (view.legendShown === shown) return;
   view.legendShown = shown;
   const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
@@ -275,7 +275,7 @@ function legend(view) {
   grey.style.background = `rgba(${d.masked})`;
   scale.append(signed ? `effective weight −${top}` : "weight 0", bar, `${top} (square-root scale)`);
   mask.append(grey, "masked");
-  line.replaceChildren(scale, mask, el("span", "", d.positions ? "row = query, mean of a character’s tokens; column = key, sum of a character’s tokens" : "row = query; column = key"),
+  line.replaceChildren(scale, mask, el("span", "", d.merged ? "row = query, mean of a character’s tokens; column = key, sum of a character’s tokens" : "row = query; column = key"),
     ...(d.roles ? [el("span", "dots", dotsOf(d))] : []),
     el("span", "keys", keysOf(view)));
 }
@@ -431,7 +431,7 @@ const blockOf = (d, axis) => Math.ceil(d.tokens[axis] / d.shape[2 + axis]);
 function tokens(d, axis, index) {
   const block = blockOf(d, axis), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
   const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
-  const label = first === last ? `${name} ${named(placeOf(d, first), d.labels[axis][first])}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
+  const label = first === last ? `${name} ${named(placeOf(axis ? sideOfKeys(d) : d, first), d.labels[axis][first])}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
   const span = el("bdi", "", label);
   span.title = d.labels[axis].slice(first, last + 1).join(" ");
   return span;

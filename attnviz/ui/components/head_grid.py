@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnviz.analysis.layers import Arrays
+from attnviz.analysis.layers import Arrays, Rows
 from attnviz.analysis.roles import SPECIFIC
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import MASKED, STEPS, below_zero, cells_of, message
+
+if TYPE_CHECKING:
+    from attnviz.recorded import Sides
 
 MAX_CELLS = 128  # per side of a head's map; a thumbnail has no more pixels
 MAX_TOTAL_CELLS = 128 * MAX_CELLS**2  # of all heads: the maps of a thousand heads have lower resolution
@@ -44,6 +48,7 @@ def head_grid(
     measures: Mapping[str, np.ndarray] | None = None,
     cells: Sequence[np.ndarray] = (),
     positions: Sequence[str] | None = None,
+    sides: Sides | None = None,
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs as the callback of a click or Enter.
 
@@ -59,13 +64,14 @@ def head_grid(
     cells: the output of `layer_cells` for each layer, if available; if they are fewer than the layers, only these first
     layers are drawn, and `roles`, `here` and `measures` cover no more.
     positions: with merged maps (`analysis/merging.py`), the tokens of each row and column: "4–6".
+    sides: of a saved run, the rows that are drawn, and what rows and columns are called.
     """
     n_rows = len(cells) or len(weights)
     header = {
         "layers": len(weights),  # of the whole grid, of which only the first may be drawn
         "title": title,
         "asks": on_select is not None,
-        "labels": [list(labels), list(labels if key_labels is None else key_labels)],
+        "labels": [sides.labels, sides.key_labels] if sides else [[*labels], [*(key_labels or labels)]],
         "kv": list(kv_head_of),
         "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(int(np.max(kv_head_of)) + 1)],
         "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(n_rows)],
@@ -78,7 +84,11 @@ def head_grid(
         "scored": scored,
         "pinned": [list(p) for p in pinned],
         "positions": list(positions) if positions else None,
+        "merged": positions is not None,
+        **({"positions": sides.positions, "keys": {"positions": sides.key_positions}} if sides else {}),
     }
+    if sides and len(sides.rows) < len(allowed[0]):
+        weights, allowed = Rows(weights, sides.rows), Rows(allowed, sides.rows)
 
     most = n_rows - 1, np.shape(kv_head_of)[-1] - 1  # the session stores the callback: it must not hold the weights
 

@@ -2,7 +2,7 @@
 // query or key is sent to the server.
 import { begun, boxOf, el, isBrowsers, partsOf, pointOn, presses, slideHeight, TOUCH } from "./call.js";
 import {
-  beside, colours, fingers, hovering, isDark, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, sizeOf, unpack, ways, weightText,
+  beside, colours, fingers, hovering, isDark, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, sideOfKeys, sizeOf, unpack, ways, weightText,
 } from "./packed_weights.js";
 import { foldAll } from "./folded.js";
 import { saveButtons } from "./save_buttons.js";
@@ -66,12 +66,12 @@ function update(view, bytes) {
   saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, i[hidden]", stage: (ratio) => sharply(view, () => paintMap(view), ratio) }));
 }
 
-const placesOf = (d) => JSON.stringify([d.labels, d.positions]);
+const placesOf = (d) => JSON.stringify([d.labels, d.positions, d.keys]);
 
 function offer({ d, query, key }) {
-  const options = () => d.labels.map((label, i) => Object.assign(el("option", "", `${placeOf(d, i)} ${short(label)}`), { value: i }));
-  query.replaceChildren(...options());
-  key.replaceChildren(Object.assign(el("option", "", "strongest key"), { value: -1 }), ...options());
+  const options = (side) => side.labels.map((label, i) => Object.assign(el("option", "", `${placeOf(side, i)} ${short(label)}`), { value: i }));
+  query.replaceChildren(...options(d));
+  key.replaceChildren(Object.assign(el("option", "", "strongest key"), { value: -1 }), ...options(sideOfKeys(d)));
 }
 
 // ---- the map
@@ -85,7 +85,7 @@ function paint(view) {
 
 function paintMap(view) {
   const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = ratioOf(view);
-  const ink = map.firstElementChild.getContext("2d"), across = view.ratio || slideHeight(view.root) < Infinity ? Math.min(full - 90, roomOf(view)) : full - 90, columns = ticks(S, across, d.key), columnNames = labelsOf(d, full, columns);
+  const ink = map.firstElementChild.getContext("2d"), across = view.ratio || slideHeight(view.root) < Infinity ? Math.min(full - 90, roomOf(view)) : full - 90, columns = ticks(S, across, d.key), columnNames = labelsOf(sideOfKeys(d), full, columns);
   ink.font = fontOf(view);
   const top = widest(ink, columns, columnNames), wanted = Math.min(roomOf(view, top), full);
   const rows = ticks(T, wanted, d.query), rowNames = labelsOf(d, full, rows);
@@ -214,7 +214,7 @@ function showReadout(view, cell) {
   view.cell = cell;
   document.dispatchEvent(new CustomEvent("attnviz-row", { detail: cell && (d.tokens?.[q] ?? q) })); // the text is shaded by this query
   const outside = d.exclude && !k ? "outside the colour scale, weight " : "weight ";
-  read.replaceChildren("Query ", name(d, q), " → key ", name(d, k), ": ", el("b", "", weightText(d.cells[q * d.labels.length + k], d.steps, outside)));
+  read.replaceChildren("Query ", name(d, q), " → key ", name(sideOfKeys(d), k), ": ", el("b", "", weightText(d.cells[q * d.shape[3] + k], d.steps, outside)));
   mark.hidden = !cell;
   if (cell) Object.assign(mark.style, { left: `${plot.left + (k * plot.width) / plot.S}px`, top: `${plot.top + (q * plot.height) / plot.T}px`,
     width: `${Math.max(5, plot.width / plot.S)}px`, height: `${Math.max(5, plot.height / plot.T)}px` });

@@ -22,6 +22,7 @@ from attnviz.ui.components.packed_weights import below_zero, cells_of, message, 
 if TYPE_CHECKING:
     from attnviz.analysis.merging import Merged
     from attnviz.mechanisms import Mixer
+    from attnviz.recorded import Sides
     from attnviz.trace import Trace
 
 PATH_HTML = """
@@ -66,21 +67,26 @@ def head_view(
     on_cell: Callable[[int, int], None],
     on_scale: Callable[[str, bool], None],
     on_pin: Callable[[], None],
+    sides: Sides | None = None,
 ) -> None:
     """Show the map.
 
     `on_head(layer, head)` runs after a head was chosen in a `head_grid`; `on_cell(query, key)` after a cell or token
     was chosen, key -1 for the strongest key; `on_scale(scale, exclude_first)` after a change of the colour scale;
     `on_pin()` when the head is pinned or unpinned. labels: T token labels. merged: maps to draw instead of the trace's;
-    `on_cell` then runs with two characters.
+    `on_cell` then runs with two characters. sides: of a saved run, the rows that are drawn, and what rows and columns
+    are called; `on_cell` runs with a query of the trace.
     """
     n, most = len(merged.labels if merged else labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
+    n_queries, n_keys = (len(sides.rows), len(sides.key_labels)) if sides else (n, n)
+    first = sides.rows.start if sides else 0
 
     def take_head(sent: object) -> None:
         on_head(*within(sent, 0, most))
 
     def take_cell(sent: object) -> None:
-        on_cell(*within(sent, -1, (n - 1, n - 1)))
+        query, chosen = within(sent, -1, (n_queries - 1, n_keys - 1))
+        on_cell(query + first, chosen)
 
     def take_scale(sent: object) -> None:
         which, exclude_first = within(sent, 0, (len(SCALES) - 1, 1))
@@ -88,7 +94,7 @@ def head_view(
 
     _mount(
         key=key,
-        data=pack(trace, labels, cell, caption, merged),
+        data=pack(trace, labels, cell, caption, merged, sides),
         on_head_change=on_event(key, "head", take_head),
         on_cell_change=on_event(key, "cell", take_cell),
         on_scale_change=on_event(key, "scale", take_scale),
@@ -111,7 +117,10 @@ def head_path(
     _mount_path(key=key, data=data, on_cell_change=on_event(key, "cell", lambda sent: on_cell(*within(sent, -1, most))))
 
 
-def pack(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption, merged: Merged | None = None) -> bytes:
+def pack(
+    trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption, merged: Merged | None = None,
+    sides: Sides | None = None,
+) -> bytes:  # fmt: skip
     """Return the payload for the browser, with cells of shape (1, 1, T, S)."""
     maps = (merged or trace).layers[cell.layer]
     weights, allowed = maps.weights_of(cell.head), maps.allowed  # (T, S) each
@@ -125,8 +134,19 @@ def pack(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption, merg
         "ramps": theme.ramps([read], trace.config.n_kv_heads),
         "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
         **(_by_character(merged, cell) if merged else {}),
+        **(_of_run(sides, cell) if sides else {}),
     }  # fmt: skip
-    return message(header, cells_of(weights[None, None], allowed[None], len(weights)))
+    if sides:
+        weights, allowed = (array[sides.rows.start : sides.rows.stop] for array in (weights, allowed))
+    return message(header, cells_of(weights[None, None], allowed[None], max(weights.shape)))
+
+
+def _of_run(sides: Sides, cell: Cell) -> dict:
+    """Return the header fields that differ for a saved run: rows are some of the tokens, columns may be others."""
+    return {
+        "labels": sides.labels, "positions": sides.positions, "tokens": list(sides.rows),
+        "keys": {"labels": sides.key_labels, "positions": sides.key_positions}, "query": cell.query - sides.rows.start,
+    }  # fmt: skip
 
 
 def _by_character(merged: Merged, cell: Cell) -> dict:

@@ -63,11 +63,14 @@ function staged({ scroll, heading, mass }) {
 
 // ---- the elements
 
+// The position of a query (axis 0) or key: of a token that a model wrote, "4 (output)".
+const placeAt = (d, axis, i) => d.places?.[axis]?.[i] ?? i + d.first[axis];
+
 function fill(view, side, axis) {
   const name = ["Queries", "Keys"][axis];
   side.setAttribute("aria-label", name);
   side.replaceChildren(...view.d.labels[axis].map((label, i) => {
-    const row = el("div", ""), index = el("small", "", i + view.d.first[axis]), shown = once(label, (way) => i + way in view.d.labels[axis]);
+    const row = el("div", ""), index = el("small", "", placeAt(view.d, axis, i)), shown = once(label, (way) => i + way in view.d.labels[axis]);
     const text = el(shown === label.slice(-shown.length) && shown !== label ? "small" : "bdi", "", shown);
     row.append(...(axis ? [index, text] : [text, index]));
     row.setAttribute("role", "option");
@@ -176,7 +179,7 @@ function strips(view, heads) {
 }
 
 function showReadout(view, shown) {
-  const { d, at, read } = view, nameOf = (axis, i) => named(i + d.first[axis], d.labels[axis][i]);
+  const { d, at, read } = view, nameOf = (axis, i) => named(placeAt(d, axis, i), d.labels[axis][i]);
   if (!at) return void (read.textContent = `${HINT} Line thickness = attention weight.`);
   const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${nameOf(axis, index)}`), axis ? " is read by: " : " reads: "];
   const all = shown.flatMap((heads, other) => heads.map(([h, cell]) => ({ h, cell, other }))).sort((a, b) => b.cell - a.cell);

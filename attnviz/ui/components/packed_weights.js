@@ -8,8 +8,11 @@ export const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{1
 // A row or column by its place and label: "4 “the”".
 export const named = (place, label, most) => `${place} “${short(label, most)}”`;
 
-// The position of a row or column: of a character of several tokens, "4–6".
+// The position of a row or column: of a character of several tokens, "4–6"; of a token that a model wrote, "4 (output)".
 export const placeOf = (d, i) => d.positions?.[i] ?? i;
+
+// The labels and positions of the columns: the rows' own, unless the keys are other tokens.
+export const sideOfKeys = (d) => d.keys ?? d;
 
 // "床 1/3", "床 2/3", "床 3/3" beside each other on an axis as "床", "2/3", "3/3": `beside(±1)` says whether that neighbour is shown.
 export function once(label, beside) {

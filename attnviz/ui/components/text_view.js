@@ -1,6 +1,6 @@
 // The text in the browser: the hovered token is the query; every token is shaded by the weight that the query gives it.
 import { begun, boxOf, clamp, el, isBrowsers, partsOf, presses, zoomOf } from "./call.js";
-import { isolated, named, printed, short, unpack, weightText } from "./packed_weights.js";
+import { isolated, named, placeOf, printed, short, unpack, weightText } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -8,16 +8,16 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
   // a row pointed at in the head's map; null when the pointer leaves it
-  document.addEventListener("attnviz-row", (e) => { if (e.detail < view.d.labels.length) show(view, e.detail ?? view.d.query); }, { signal: call.signal });
+  document.addEventListener("attnviz-row", (e) => { if (e.detail < view.d.shape[2]) show(view, e.detail ?? view.d.query); }, { signal: call.signal });
   update(view, data);
   return call.end;
 }
 
 function create(root) {
   const view = { root, ...partsOf(root, ["title", "strongest", "text", "marks", "after", "bars"]) };
-  view.text.onpointermove = (e) => { const token = e.target.closest(".token"); if (token) show(view, token.at); };
+  view.text.onpointermove = (e) => { const token = e.target.closest(".token"); if (token && !view.d.fixed) show(view, token.at); };
   view.text.onpointerleave = () => show(view, view.d.query);
-  view.text.onclick = (e) => { const token = e.target.closest(".token"); if (token) choose(view, token.at); };
+  view.text.onclick = (e) => { const token = e.target.closest(".token"); if (token && !view.d.fixed) choose(view, token.at); };
   view.text.onkeydown = (e) => key(view, e);
   return view;
 }
@@ -31,7 +31,7 @@ function update(view, bytes) {
   if (other) lay(view);
   view.at = undefined;
   show(view, d.query);
-  if (other || old.query !== d.query) reveal(view); // it reads the layout, which is slow for a long text
+  if (!d.fixed && (other || old.query !== d.query)) reveal(view); // it reads the layout, which is slow for a long text
   saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".strongest" }));
 }
 
@@ -76,7 +76,7 @@ const OPENS = /[\p{Ps}\p{Pi}]$/u, STAYS = /^[\p{Pe}\p{Pf}\p{Po}\p{M}\p{Lm}⏎ぁ
 
 const MANY_PARTS = 6; // tokens, above which a character is made wide enough to point at each
 
-const titleOf = (d, at) => `${at} “${d.labels[at]}”`;
+const titleOf = (d, at) => `${placeOf(d, at)} “${d.labels[at]}”`;
 
 const cell = ({ d }, q, k) => d.cells[q * d.shape[3] + k];
 
@@ -88,7 +88,7 @@ function show(view, q) {
     const k = token.at;
     const c = cell(view, q, k), masked = c > d.steps;
     token.classList.toggle("masked", masked);
-    token.classList.toggle("query", k === q);
+    token.classList.toggle("query", k === q && !view.d.fixed);
     token.style.setProperty("--share", `${masked ? 0 : 65 * Math.sqrt(c / d.steps)}%`);
   }
   showReadout(view, q);
@@ -100,14 +100,17 @@ function reveal({ at, text }) {
   if (token.top < box.top || token.bottom > box.bottom) text.scrollTop += (token.top + token.bottom - box.top - box.bottom) / (2 * zoom);
 }
 
-const quote = (d, i) => named(i, d.labels[i]);
+const quote = (d, i) => named(placeOf(d, i), d.labels[i]);
+const query = (d, q) => (d.fixed ? named(placeOf(d.fixed, q), d.fixed.labels[q]) : quote(d, q)); // fixed: queries of another text
 
 function showReadout(view, q) {
-  const { d, title, strongest, after, bars } = view, next = d.next[q];
+  const { d, title, strongest, after, bars } = view, next = d.next?.[q];
   const most = d.labels.map((_, k) => k).filter((k) => cell(view, q, k) <= d.steps).sort((a, b) => cell(view, q, b) - cell(view, q, a)).slice(0, 3);
-  title.textContent = `Text shaded by the ${d.of} of query ${quote(d, q)}`;
+  title.textContent = `${d.fixed ? "Text of the keys, shaded" : "Text shaded"} by the ${d.of} of query ${query(d, q)}`;
   strongest.textContent = most.length ? `${d.name}, largest ${d.of}: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
-    : `${d.name}: every key of this query is masked.`;
+    : `${d.name}: ${d.rows && (q < d.rows[0] || q >= d.rows[1]) ? "this run has no row for this query" : "every key of this query is masked"}.`;
+  for (const each of [after, bars]) each.style.display = next ? "" : "none";
+  if (!next) return; // a saved run predicts nothing
   after.textContent = `The model’s next token after ${quote(d, q)}: ${next.length ? `“${short(next[0][0])}” with probability ${printed(next[0][1])}` : ""}`;
   bars.replaceChildren(...next.map(([label, odds, begins]) => {
     const row = el("div", "bar"), box = el("span", "box"), fill = el("i", "");
@@ -127,6 +130,7 @@ function choose(view, q) {
 function key(view, e) {
   const way = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[e.key], last = view.d.labels.length - 1;
   if (isBrowsers(e)) return;
+  if (view.d.fixed) return;
   if (presses(e)) choose(view, view.at);
   else if (way) show(view, clamp(view.at + way, 0, last));
   else return;

@@ -6,6 +6,7 @@ T tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message
 
+if TYPE_CHECKING:
+    from attnviz.recorded import Sides
+
 _mount = declared("text_view")
 
 
@@ -23,7 +27,7 @@ def text_view(
     allowed: np.ndarray,
     labels: Sequence[str],
     spans: Sequence[Span],
-    next_tokens: Sequence[Sequence[tuple[str, float, str]]],
+    next_tokens: Sequence[Sequence[tuple[str, float, str]]] | None,
     *,
     query: int,
     name: str,
@@ -31,24 +35,32 @@ def text_view(
     key: str,
     on_query: Callable[[int], None],
     of: str = "weights",
+    sides: Sides | None = None,
 ) -> None:
     """Show the text; `on_query(query)` runs after a token was clicked.
 
     weights and allowed (T, T) of one head, called `name`, in its `colour`; of: what its weights are called. labels: T
     token labels. spans: the tokens that together are one character, which is written once. next_tokens: for each of the
     T queries the most likely next tokens, their probabilities and, of a token that completes no character, a
-    description.
+    description; None for a saved run, which predicts none. sides: of a saved run. The text is then that of the keys.
     """
-    likely = [label for row in next_tokens for label, *_ in row]
+    likely = [label for row in next_tokens or () for label, *_ in row]
     header = {
         "labels": list(labels),
         "characters": [[start, stop, readable(text)] for start, stop, text in spans if stop - start > 1],
-        "next": [[list(each) for each in row] for row in next_tokens],
+        "next": None if next_tokens is None else [[list(each) for each in row] for row in next_tokens],
         "query": query, "name": name, "mark": colour, "of": of,
         "marks": marks([*labels, *likely]),
+        **(_of_run(sides) if sides else {}),
     }  # fmt: skip
     most = len(labels) - 1
-    data = message(header, cells_of(weights[None, None], allowed[None], len(labels)))
+    data = message(header, cells_of(weights[None, None], allowed[None], max(weights.shape)))
     _mount(
         key=key, data=data, on_query_change=on_event(key, "query", lambda sent: on_query(within(sent, 0, (most, 0))[0]))
     )
+
+
+def _of_run(sides: Sides) -> dict:
+    """Return what differs for a saved run: which queries it has, and their tokens where they are of another text."""
+    fixed = {"fixed": {"labels": sides.labels, "positions": sides.positions}} if sides.two_texts else {}
+    return {"positions": sides.key_positions, "rows": [sides.rows.start, sides.rows.stop], **fixed}

@@ -63,7 +63,7 @@ def own_model(view: View) -> None:
     """Parameters and cache of the sidebar's model where it is asked for, on the tabs that compare or measure it."""
     s = view.settings
     asked = s.preset == SELECTED or (s.only and ELEMENTS[s.only].part == "own")
-    if not asked or state.page().open_tab(s.tab) not in ("published", "measured"):
+    if view.settings.recorded or not asked or state.page().open_tab(s.tab) not in ("published", "measured"):
         return
     n = count_parameters(view.config).total
     name = escaped(compute_cost.selected_model(view).name)
@@ -345,6 +345,9 @@ def _bounds(serving: Serving, s: Settings) -> None:
 def measured(view: View) -> None:
     """Decode steps of the live modules, timed on this server."""
     c = view.config
+    if view.settings.recorded:
+        st.info(view.refusal("cost"))
+        return
     if c.mixed_layers:
         st.info("This part times one attention in all layers beside others, and this model's layers differ or have "
                 "more than such an attention. Choose MHA, GQA, MQA or MLA in the sidebar.")  # fmt: skip

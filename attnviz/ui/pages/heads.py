@@ -15,7 +15,7 @@ from attnviz.compute import look_here
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Caption, Drawing, escaped
 from attnviz.figures.head_captions import MERGED, map_caption, path_caption, path_numbers
-from attnviz.figures.role_captions import DEFINITION, grid_note, role_label, role_text, role_title, text_sentence
+from attnviz.figures.role_captions import DEFINITION, role_text, role_title, text_sentence, text_title
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of
 from attnviz.session.pages.heads import MAX_PINNED
@@ -155,12 +155,13 @@ def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-gr
         title=run_title(view) if whole else f"The first {count(n, 'layer')}. {run_title(view)}",
         **grid_options([layer.mixer for layer in view.config.layers[:n]]),
         pinned=[pin for pin in view.pinned if pin[0] < n],
-        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)[:n]],
+        roles=compute_heads.grid_roles(view, found)[:n],
         here=found.labels[:n],
         measures={name: values[:n] for name, values in found.by_name().items()},
-        scored=grid_note(compute_heads.probes_of(view.settings)),
+        scored=compute_heads.grid_note(view),
         cells=cells,
         positions=merged.positions if merged else None,
+        sides=view.sides,
     )
 
 
@@ -180,11 +181,12 @@ def read(view: View) -> None:
     view = replace(view, padded=True)
     (layer, head), one = view.layer_and_head, view.traced
     text_view(
-        one.shares[head], one.allowed, view.labels, view.spans,
-        compute_heads.next_tokens_of(view), query=view.query, name=f"L{layer} H{head}", key="text-view",
+        one.shares[head], one.allowed, view.key_labels, view.key_spans,
+        None if view.saved else compute_heads.next_tokens_of(view), query=view.query,
+        name=f"L{layer} H{head}", key="text-view",
         on_query=lambda query: _take_cell(query, -1),
         of="weights" if one.mixer.attends else f"shares of {one.mixer.maps}",
-        colour=kv_colour(one.mixer.kv_head_of[head], view.config.n_kv_heads),
+        colour=kv_colour(one.mixer.kv_head_of[head], view.config.n_kv_heads), sides=view.sides,
     )  # fmt: skip
 
 
@@ -195,12 +197,12 @@ def head(view: View) -> None:
     cell, merged = _cell(view), view.merged
     caption = map_caption(
         view.trace, view.labels, cell.layer, cell.head, scale=cell.scale, exclude_first=cell.exclude_first,
-        merged=merged,
+        merged=merged, key_labels=view.key_labels if view.two_texts else None,
     )  # fmt: skip
     head_view(
         view.trace, view.labels, cell, caption, merged, key="head-view", on_head=heads_tabs.select,
         on_cell=partial(_take_characters, view) if merged else _take_cell, on_scale=_take_scale,
-        on_pin=partial(_take_pin, f"{cell.layer}.{cell.head}"),
+        on_pin=partial(_take_pin, f"{cell.layer}.{cell.head}"), sides=view.sides,
     )  # fmt: skip
 
 
@@ -221,6 +223,10 @@ def path(view: View) -> None:
 
 def _role(view: View, cell: Cell) -> str:
     """Return Markdown, a title and a text, on what the head does on the probes and on this text."""
+    if view.mixer.cannot("probes"):
+        found = compute_heads.text_scores_of(view, cell.layer, cell.head)
+        said = f"{text_sentence(*found, view.key_labels)} {view.mixer.shares_note}".rstrip()
+        return f"### {escaped(text_title(*found))}\n\n{escaped(said)}"
     probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[cell.layer][cell.head]
     scores = compute_heads.scores_of(view.settings).of(cell.layer, cell.head)
     here = text_sentence(*compute_heads.text_scores_of(view, cell.layer, cell.head), view.labels)
@@ -234,7 +240,7 @@ def _cell(view: View) -> Cell:
         *view.layer_and_head,
         query=view.query,
         key=view.key,
-        chosen=view.key if 0 <= s.key < len(view.labels) or view.key != view.strongest_key else -1,
+        chosen=view.key if 0 <= s.key < len(view.key_labels) or view.key != view.strongest_key else -1,
         scale=s.colour,
         exclude_first=s.sink_aside,
         pinned=view.layer_and_head in view.pinned,
@@ -272,6 +278,7 @@ def _map(view: View) -> Drawing:
         view.trace, view.labels, cell.layer, cell.head,
         scale=cell.scale, exclude_first=cell.exclude_first, query=cell.query, key=cell.key,
         ground=st.context.theme.type, unmerged=view.merged is not None,
+        key_labels=view.key_labels if view.two_texts else None,
     )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from attnviz.compute import ablation as compute_ablation
 from attnviz.compute import heads as compute_heads
 from attnviz.compute import models
 from attnviz.compute import query_groups as compute_groups
+from attnviz.compute.compared import other_of
+from attnviz.compute.recorded import title_of
 from attnviz.compute.view import View, head_name
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
@@ -22,7 +24,7 @@ from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
 from attnviz.figures.numbers import printed, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of, listed
-from attnviz.session.openable import MODEL_NAMES, MODELS, offered, short_name
+from attnviz.session.openable import MODEL_NAMES, MODELS, is_run, offered, short_name
 from attnviz.session.shared import OWN_THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
@@ -30,6 +32,7 @@ from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import grid_options
 from attnviz.ui.measuring import MeasurementProgress
 from attnviz.ui.offer_checkpoint import offer
+from attnviz.ui.pages.heads_compared import beside
 from attnviz.ui.pages.heads_tabs import SELECTED, kv_names, second_text, select
 from attnviz.ui.problems import show_problem
 
@@ -47,29 +50,38 @@ def does(view: View) -> None:
     """Statistics of all heads on this text, and the selected head's role scores on the probes and on this text."""
     layer, head = view.layer_and_head
     if found := compute_heads.statistics_of(view):
-        for place, name in zip(st.columns(3), head_studies.STATISTICS, strict=True):
+        names = [name for name in head_studies.STATISTICS if name != "distance" or not view.two_texts]
+        for place, name in zip(st.columns(len(names)), names, strict=True):
             with place:
                 drawing = head_studies.statistic_map(found, name, layer, head)
                 charts.show(drawing, f"statistic-{name.replace('_', '-')}")
     else:
         st.info("With this text, mask and window, no query can attend to more than one key. Nothing can be compared.")
+    here, column = compute_heads.text_scores_of(view, layer, head)
+    colour = kv_colour(view.mixer.kv_head_of[head], view.config.n_kv_heads)
+    left, right = st.columns(2, gap="large")
+    with left:
+        _on_probes(view, layer, head, colour)
+    with right:
+        if here.n_queries:
+            charts.show(head_studies.text_scores(here, column, view.key_labels, colour), "on-this-text")
+    st.caption(f"{role_captions.DEFINITION} {view.mixer.shares_note}".rstrip())
+
+
+def _on_probes(view: View, layer: int, head: int, colour: str) -> None:
+    """The selected head's scores on the probes, or why there are none."""
+    if why := view.mixer.cannot("probes"):
+        st.info(why)
+        return
     scores, role = (
         compute_heads.scores_of(view.settings).of(layer, head),
         compute_heads.roles_of(view.settings)[layer][head],
     )
-    here, column = compute_heads.text_scores_of(view, layer, head)
-    colour = kv_colour(view.mixer.kv_head_of[head], view.config.n_kv_heads)
-    left, right = st.columns(2, gap="large")
     probes = compute_heads.probes_of(view.settings)
-    with left:
-        if scores.n_queries:
-            charts.show(head_studies.probe_scores(scores, role, probes, layer, head, colour), "role")
-        else:
-            st.info(role_captions.role_text(role, scores, probes))
-    with right:
-        if here.n_queries:
-            charts.show(head_studies.text_scores(here, column, view.labels, colour), "on-this-text")
-    st.caption(f"{role_captions.DEFINITION} {view.mixer.shares_note}".rstrip())
+    if scores.n_queries:
+        charts.show(head_studies.probe_scores(scores, role, probes, layer, head, colour), "role")
+    else:
+        st.info(role_captions.role_text(role, scores, probes))
 
 
 def masks(view: View) -> None:
@@ -158,6 +170,9 @@ def _sharing(config: ModelConfig, head: int) -> str:
 
 def off(view: View) -> None:
     """The prediction and the loss with heads ablated, and how much each head alone lowers the loss on this text."""
+    if why := view.refusal("ablation"):
+        st.info(why)
+        return
     if len(view.ids) < 2:
         st.info("A single token has no next token to predict. Type a longer text.")
         return
@@ -290,15 +305,20 @@ def _training_note(view: View) -> str:
 
 def two_models(view: View) -> None:
     """The selected head beside a head of another model, on the same text, each with its own tokenizer."""
-    names = [name for name in (*MODELS, *offered(view.settings.model, MODELS)) if name != view.settings.model]
+    others = dict.fromkeys((*MODELS, *offered(view.settings.model, MODELS), view.settings.other_model))
+    names = [name for name in others if name != view.settings.model]
     shown = view.settings.other_model if view.settings.other_model in names else names[0]
     state.control(
         st.selectbox, "Other model", "other_model", options=names, shown=shown,
-        format_func=lambda name: MODEL_NAMES.get(name) or short_name(name),
+        format_func=lambda name: title_of(name) if is_run(name) else MODEL_NAMES.get(name) or short_name(name),
     )  # fmt: skip
-    other = view.but(model=shown, padding=0, theta=OWN_THETA)
+    recorded = view.settings.recorded or is_run(shown)
+    other = other_of(view, shown) if recorded else view.but(model=shown, padding=0, theta=OWN_THETA)
     if other.problem:
         show_problem(other.problem)
+        return
+    if recorded:
+        beside(view, other)
         return
     (layer, head), heads_by_name = view.layer_and_head, other.heads
     ranked = compute_heads.most_similar(view.settings, layer, head, other.settings)

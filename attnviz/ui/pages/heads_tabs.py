@@ -45,7 +45,7 @@ def number(view: View) -> None:
 
 def stages(view: View) -> None:
     """The selected head's maps of scores, masked scores and weights."""
-    if why := view.mixer.cannot("score"):
+    if why := view.mixer.cannot("score") or view.mixer.cannot("stages"):
         st.info(why)
         return
     if note := view.mixer.score_note:
@@ -68,6 +68,7 @@ def lines(view: View) -> None:
         note="Queries on the left, keys on the right. The slider hides each query's smallest weights. Pinned heads "
         f"stay when another head is selected.{_shares_notes(*(one for one, _ in ones))}",
         reads=[kv_names(one.mixer)[one.mixer.kv_head_of[head]] for one, head in ones], query=view.query,
+        sides=view.sides,
     )  # fmt: skip
 
 
@@ -105,6 +106,9 @@ def difference(view: View) -> None:
         format_func=DIFFERENCES.__getitem__,
     )  # fmt: skip
     if view.settings.difference_of == "texts":
+        if why := view.refusal("second text"):
+            st.info(why)
+            return
         _difference_of_texts(view)
     else:
         _difference_of_heads(view)
@@ -122,8 +126,9 @@ def _difference_of_heads(view: View) -> None:
     names = f"L{layer} H{head}", f"L{other_layer} H{other_head}"
     note = f"The weights of {names[0]} minus those of {names[1]}, on this text.{_shares_notes(here, there)}"
     drawing = head_values.difference_map(
-        here.shares[head], there.shares[other_head], here.allowed | there.allowed, view.labels, names, note
-    )
+        here.shares[head], there.shares[other_head], here.allowed | there.allowed, view.labels, names, note,
+        key_labels=view.key_labels,
+    )  # fmt: skip
     charts.show(drawing, "difference")
 
 
@@ -158,7 +163,8 @@ def average(view: View) -> None:
     of = f"all {count(len(view.heads), 'head')}"
     if view.settings.average == "layer":
         of = f"{count(view.mixer.n_heads, 'head')} of layer {view.layer_and_head[0]}"
-    charts.show(head_values.average_map(*compute_heads.average_of(view), view.labels, of, view.query), "average")
+    drawing = head_values.average_map(*compute_heads.average_of(view), view.labels, of, view.query, view.key_labels)
+    charts.show(drawing, "average")
     averaged = [view.traced] if view.settings.average == "layer" else view.trace.layers
     if note := _shares_notes(*averaged):
         st.caption(note.strip())
@@ -180,8 +186,9 @@ def side_by_side(view: View) -> None:
         for column, (layer, head) in zip(st.columns(2, gap="large"), shown[i : i + 2], strict=False):
             with column:
                 drawing = heads.head_map(
-                    view.trace, view.labels, layer, head, scale=scale, query=view.query, ground=ground
-                )
+                    view.trace, view.labels, layer, head, scale=scale, query=view.query, ground=ground,
+                    key_labels=view.key_labels if view.two_texts else None,
+                )  # fmt: skip
                 charts.show(drawing, f"side-{layer}-{head}")
 
 

@@ -22,6 +22,7 @@ from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.headline import grid_options, headline
 from attnviz.ui.offer_checkpoint import offer
+from attnviz.ui.pages.query_groups_saved import saved
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained on the same books."
 TOO_LARGE = "This model is too large to run in the wrong order here."
@@ -31,6 +32,7 @@ ROW_NAMES = {group_quality.FIRST: "first head"}  # short, beside a row of maps
 def show() -> None:
     """Draw the page."""
     control()
+    saved()
     left, right = st.columns([3, 2], gap="large")
     with left:
         sharing()
@@ -56,6 +58,9 @@ def control(view: View) -> None:
             f"{escaped(str(problem))} This page needs it for comparison. Choose “My own settings” in the sidebar.",
             icon=":material/error:",
         )
+        return
+    if view.settings.recorded:
+        st.markdown(f"{headline(view)} Losses, costs and merged heads need the model: the checkpoints show them.")
         return
     if compute_groups.beside_family(view.settings):
         st.markdown(headline(view))
