@@ -1,7 +1,9 @@
 """Subjects of the questions, and the tasks to write yourself: {name in links: title}, in the order of the lists.
 
-No torch, so that settings can name them. What they ask is in `attnviz/practice/`.
+No torch, so that settings can name them and progress can be read without it. What they ask is in `attnviz/practice/`.
 """
+
+from dataclasses import dataclass
 
 SUBJECTS = {
     "shapes": "Shapes",
@@ -25,3 +27,13 @@ TASKS = {
     "mla": "Multi-head latent attention",
     "flash": "Tiled (flash) attention",
 }
+
+
+@dataclass(frozen=True)
+class CardState:
+    """When a card is due (an ISO date), the days since it was asked, its ease, and how often it was answered."""
+
+    due: str
+    interval_days: int
+    ease: float
+    seen: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlencode
 
 from attnviz.compute.lessons import lessons
@@ -13,19 +14,20 @@ from attnviz.exercises import SUBJECTS
 from attnviz.mistakes import load_mistake
 from attnviz.practice.drills import KINDS, LEVELS, Progress, Question, question_set, score_card
 from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer
-from attnviz.practice.drills.sets import GAPS, LARGEST_FILE, Tally
+from attnviz.practice.drills.sets import GAPS, Tally
 from attnviz.practice.task import CHECK, Task
 from attnviz.practice.tasks import TASKS
 from attnviz.session.page import Page
 from attnviz.session.pages import PAGES
 from attnviz.session.pages.cost import PRESETS
+from attnviz.session.progress import Missed
+from attnviz.session.progress import Progress as Stored
 from attnviz.session.settings import Settings
 
 __all__ = [
     "CHECK",
     "GAPS",
     "KINDS",
-    "LARGEST_FILE",
     "LEVELS",
     "PRESETS",
     "SUBJECTS",
@@ -130,6 +132,16 @@ def begin(s: Settings, of: str, progress: Progress, now: float) -> Attempt:
 def tallies(attempt: Attempt) -> list[Tally]:
     """Return the scores by subject."""
     return score_card(attempt.questions, [grade.right for grade in attempt.grades()])
+
+
+def progress_of(stored: Stored) -> Progress:
+    """Return the progress with questions, out of all that a browser keeps."""
+    return Progress.of(stored.drills, stored.missed.waiting)
+
+
+def to_store(progress: Progress) -> dict[str, Any]:
+    """Return the fields of `Stored` that hold this progress."""
+    return {"drills": progress.counts, "missed": Missed(progress.answered, progress.waiting)}
 
 
 def with_answers(progress: Progress, attempt: Attempt) -> Progress:

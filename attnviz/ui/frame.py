@@ -17,7 +17,7 @@ from attnviz.server.page_style import BASE, IN_HTML, LEFT, style
 from attnviz.session import openable
 from attnviz.session.kinds import MAX_CHARACTERS
 from attnviz.session.pages import PAGES
-from attnviz.ui import local_session, presenter, state
+from attnviz.ui import local_session, presenter, progress, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.components.tab_mark import tab_mark
 from attnviz.ui.lesson_bar import lesson_bar, open_linked_step
@@ -60,6 +60,7 @@ def show_page(path: str) -> None:
     if state.take_link_tab():
         tab_mark()
     import_module(page.module).show()
+    progress.store()
 
 
 def _workarounds(by_html: bool) -> None:

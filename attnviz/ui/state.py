@@ -38,10 +38,12 @@ _LINKED = "settings in the URL"  # the object, so that each part of a run need n
 _DRAWN, _PAGE = "parts drawn", "page"
 _INTERRUPTED = "parts interrupted"  # those that a request has interrupted, and that no run has drawn since
 _BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
+_UNSENT, _FOLLOWERS = "progress unsent", "parts with progress"  # whether STORE has to run; (page, part) of each
 _TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
 # parts that set text, model, mask and position
 CONTROLS, NARROW, OPEN_MODEL, OPEN_RUN = "controls", "narrow", "open-model", "open-run"
 LINKS = "links"  # a part of the sidebar, like CONTROLS
+STORE = "progress-store"  # a part that keeps the progress in the browser, and draws nothing
 LESSON, PRESENTER = "lesson", "presenter"  # parts at the bottom: the lesson bar, the presenter's bar
 CONTROL_PARTS = (CONTROLS, NARROW, OPEN_MODEL, OPEN_RUN)
 TEXT_PARTS = ("notices", "top")  # text above the drawings; rerun after them, so that the drawings come first
@@ -270,8 +272,10 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
                 interrupted.append(key)
             finally:
                 ON_WAIT.reset(token)
-            if interrupted:
-                run_after(interrupted)
+            if key == STORE:
+                st.session_state[_UNSENT] = False
+            if left := [*interrupted, *_unsent()]:
+                run_after(left)
 
         _PARTS[body.__module__, key] = run
         return run
@@ -305,9 +309,33 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
         page_parts.append(LESSON)  # it shows whether the settings are still those of the step
     control_parts = [key for key in drawn if key in CONTROL_PARTS and key in requested]
     try:
-        st.rerun([*page_parts, *control_parts, *({LINKS} & set(drawn))])
+        st.rerun(list(dict.fromkeys([*page_parts, *control_parts, *({LINKS} & set(drawn)), *_unsent()])))
     except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
         st.rerun()
+
+
+# ---- progress
+
+
+def progress_changed() -> None:
+    """Let the part that keeps the progress run after the parts that run now."""
+    st.session_state[_UNSENT] = True
+
+
+def follow_progress() -> None:
+    """Let the part that is being drawn be drawn again by `redraw_progress`."""
+    if key := _CURRENT_PART.get(""):
+        st.session_state.setdefault(_FOLLOWERS, set()).add((page().path, key))
+
+
+def redraw_progress() -> None:
+    """Rerun the parts that show the progress, from a callback."""
+    rerun(*(key for path, key in sorted(st.session_state.get(_FOLLOWERS, ())) if path == page().path), STORE)
+
+
+def _unsent() -> list[str]:
+    """Return the part that keeps the progress, if this has changed since it ran and it is on the page."""
+    return [STORE] * (st.session_state.get(_UNSENT, False) and STORE in st.session_state.get(_DRAWN, []))
 
 
 # ---- widgets

@@ -1,9 +1,6 @@
 """Sets of questions, their score card, and missed questions that come back."""
 
-import json
-
 import numpy as np
-import pytest
 
 from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills import (
@@ -11,7 +8,7 @@ from attnviz.practice.drills import (
     question_set,
     score_card,
 )
-from attnviz.practice.drills.sets import GAPS, Missed
+from attnviz.practice.drills.sets import GAPS, MAX_MISSED, Missed
 
 
 def test_a_set_is_reproducible_and_covers_the_subjects():
@@ -46,7 +43,7 @@ def test_missed_questions_repeat_at_growing_gaps_until_answered_correctly_three_
     first, second, third = GAPS
     assert came == [n for n in np.cumsum([first, second, first, second, third]).tolist() if n < len(others)]
     assert len(came) >= 4 and progress.counts[missed.kind][1] >= len(came)
-    assert Progress.read(progress.written().encode()) == progress
+    assert Progress.of(progress.counts, progress.waiting) == progress
     assert Progress().after(missed, True).missed == ()
 
 
@@ -57,22 +54,9 @@ def test_missed_questions_can_be_repeated_before_they_are_due():
     assert [(t.subject, t.right, t.asked) for t in progress.tallies() if t.asked] == [("heads", 0, 2)]
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [b"", b"\xff", b"[]", b"{}", b'{"attnviz practice": 1}', b"[" * 19_000, b" " * 20_001,
-     json.dumps({"attnviz practice": 1, "counts": {}, "missed": ["a:1"] * 201}).encode()],
-)  # fmt: skip
-def test_another_file_is_refused_with_a_sentence(raw):
-    with pytest.raises(ValueError, match="progress file"):
-        Progress.read(raw)
-
-
-def test_impossible_entries_of_a_file_are_dropped():
-    raw = {
-        "attnviz practice": 1,
-        "counts": {"kv_head_read": [2, 1], "scores": [1, 2], "nothing": [1, 1], "partner": "x"},
-        "missed": [["scores:1", 0, 3], ["scores:1", 9, -3], ["nothing:1", 0, 1], ["scores:x", 0, 1], ["scores:2"], 5],
-    }
-    assert Progress.read(json.dumps(raw).encode()) == Progress(
-        {"scores": (1, 2)}, (Missed("scores:1", len(GAPS) - 1, 0),)
-    )
+def test_entries_of_another_version_and_impossible_ones_are_dropped():
+    counts = {"scores": (1, 2), "nothing": (1, 1)}
+    waiting = [("scores:1", 0, 3), ("scores:1", 9, 0), ("nothing:1", 0, 1), ("scores:x", 0, 1)]
+    assert Progress.of(counts, waiting) == Progress({"scores": (1, 2)}, (Missed("scores:1", len(GAPS) - 1, 0),))
+    many = [(f"scores:{n}", 0, n) for n in range(MAX_MISSED + 2)]
+    assert [each.id for each in Progress.of({}, many).missed] == [f"scores:{n}" for n in range(2, MAX_MISSED + 2)]

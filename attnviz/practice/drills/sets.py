@@ -1,18 +1,16 @@
-"""Reproducible question sets, repetition of missed questions, the score card, and the progress file."""
+"""Reproducible question sets, repetition of missed questions, the score card, and progress."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills.question import KINDS, Question, kinds_of, make
 from attnviz.practice.drills.ranks import rank
 
-LARGEST_FILE = 20_000  # bytes
 MAX_MISSED = 200
 GAPS = (3, 8, 20)  # answers to other questions until a missed one comes back
 _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
@@ -121,43 +119,23 @@ class Progress:
             rows.append(Tally(subject, sum(right for right, _ in own), sum(asked for _, asked in own)))
         return rows
 
-    def written(self) -> str:
-        """Serialise as JSON."""
-        counts = {kind: list(pair) for kind, pair in sorted(self.counts.items())}
-        missed = [[each.id, each.gap, each.due] for each in self.missed]
-        return json.dumps({"attnviz practice": 1, "counts": counts, "missed": missed}, indent=1)
-
     @classmethod
-    def read(cls, raw: bytes) -> Progress:
-        """Parse the JSON of `written`. ValueError with a readable message for anything else."""
-        if len(raw) > LARGEST_FILE:
-            raise ValueError(f"A progress file can have at most {LARGEST_FILE:,} bytes; this one is larger.")
-        try:
-            record = json.loads(raw.decode("utf-8"))
-        except (ValueError, RecursionError):
-            raise ValueError("This is not a progress file: it is not valid JSON.") from None
-        if not isinstance(record, dict) or record.get("attnviz practice") != 1:
-            raise ValueError("This is not a progress file saved on this page.")
-        counts, missed = record.get("counts"), record.get("missed")
-        if not isinstance(counts, dict) or not isinstance(missed, list) or len(missed) > MAX_MISSED:
-            raise ValueError(f"A progress file needs “counts” and “missed” (at most {MAX_MISSED} questions).")
-        known = {kind: (pair[0], pair[1]) for kind, pair in counts.items() if kind in KINDS and _is_count(pair)}
-        waiting = {each.id: each for each in map(_missed, missed) if each}
-        return cls(known, tuple(waiting.values()))
+    def of(cls, counts: Mapping[str, tuple[int, int]], waiting: Iterable[tuple[str, int, int]]) -> Progress:
+        """Return the progress with these counts and missed questions, (id, gap, due) each, of the kinds there are."""
+        known = {kind: pair for kind, pair in counts.items() if kind in KINDS}
+        missed = {id: Missed(id, min(gap, len(GAPS) - 1), due) for id, gap, due in waiting if _is_question(id)}
+        return cls(known, tuple(missed.values())[-MAX_MISSED:])
+
+    @property
+    def waiting(self) -> tuple[tuple[str, int, int], ...]:
+        """The missed questions as `of` takes them."""
+        return tuple((each.id, each.gap, each.due) for each in self.missed)
 
 
-def _missed(written: object) -> Missed | None:
-    match written:
-        case [str() as id, int() as gap, int() as due] if (m := _ID.match(id)) and m[1] in KINDS:
-            return Missed(id, min(max(gap, 0), len(GAPS) - 1), min(max(due, 0), 10**6))
-    return None
-
-
-def _is_count(pair: object) -> bool:
-    match pair:
-        case [int() as right, int() as asked]:
-            return not isinstance(right, bool) and not isinstance(asked, bool) and 0 <= right <= asked <= 10**6
-    return False
+def _is_question(id: str) -> bool:
+    """Check an id, which can be anything: a person's browser or file holds it."""
+    match = _ID.match(id)
+    return match is not None and match[1] in KINDS
 
 
 def _parts(id: str) -> tuple[str, int]:

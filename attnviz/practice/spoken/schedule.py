@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
+
+from attnviz.exercises import CardState
+
+__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "due"]
 
 AGAIN, HARD, GOOD, EASY = GRADES = range(4)
 FIRST = (0, 1, 1, 4)  # days until a card that is new, or was not known, comes back, by grade
@@ -12,16 +15,6 @@ EASE, LEAST_EASE, MOST_EASE = 2.5, 1.3, 3.0  # by which an interval grows
 EASE_CHANGES = (-0.2, -0.15, 0.0, 0.15)  # by grade
 HARD_GROWTH, EASY_BONUS = 1.2, 1.3
 MOST_DAYS = 365
-
-
-@dataclass(frozen=True)
-class CardState:
-    """When a card is due (an ISO date), the days since it was asked, its ease, and how often it was answered."""
-
-    due: str
-    interval_days: int
-    ease: float
-    seen: int
 
 
 def after(state: CardState | None, grade: int, today: date) -> CardState:

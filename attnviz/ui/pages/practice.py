@@ -9,14 +9,12 @@ import streamlit as st
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt
 from attnviz.compute.view import View, always
-from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES
-from attnviz.ui import state
+from attnviz.ui import keeping, state
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_code as code
 
-UPLOADS = "practice uploads"
 PAGE = PAGES["practice"]
 
 
@@ -134,7 +132,7 @@ def _start(of: str, label: str) -> None:
 
 
 def _progress_section() -> None:
-    """Table of the user's progress, and saving to and loading from a file; the server stores nothing."""
+    """Table of the user's progress, and what can be done with it."""
     progress = attempts.progress()
     kinds = {subject: sum(k.subject == subject for k in compute.KINDS.values()) for subject in compute.SUBJECTS}
     st.markdown("## Your progress")
@@ -150,27 +148,9 @@ def _progress_section() -> None:
     first, second, third = compute.GAPS
     st.caption(
         f"A missed question comes back after {first} other answers. Once you get it right, it comes back with other "
-        f"numbers after {second} more, then after {third}. {len(progress.missed)} still to repeat. Progress lasts "
-        "until this page is closed or loaded again; save it to a file to keep it. The server stores nothing."
+        f"numbers after {second} more, then after {third}. {len(progress.missed)} still to repeat."
     )
-    with st.expander("Save or load progress"):
-        st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
-        uploads = st.session_state.setdefault(UPLOADS, 0)  # a new key after each upload makes the server drop the file
-        st.file_uploader("Load progress", type="json", key=f"progress-file-{uploads}", on_change=_load)
-        if message := st.session_state.pop("progress message", ""):
-            st.warning(escaped(message))
-
-
-def _load() -> None:
-    file = st.session_state[f"progress-file-{st.session_state[UPLOADS]}"]
-    if file is None:
-        return
-    st.session_state[UPLOADS] += 1
-    try:
-        st.session_state[attempts.PROGRESS] = compute.Progress.read(file.read(compute.LARGEST_FILE + 1))
-    except ValueError as error:
-        st.session_state["progress message"] = str(error)
-    state.rerun("tabs")
+    keeping.keep()
 
 
 TABS = {"drills": _drills, "interview": _interview, "write": code.show}

@@ -14,12 +14,13 @@ from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
 from attnviz.server.selectors import COMPONENT, FORM
 from attnviz.ui import charts, state
+from attnviz.ui import progress as kept
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
 from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.order_lines import order_lines
 
-ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
+ATTEMPT, SERIAL = "practice attempt", "practice serial"
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
 NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
 OR_ELSE = [f"{FORM} button", ".st-key-leave button"]
@@ -45,14 +46,14 @@ def move_focus() -> None:
 
 
 def progress() -> compute.Progress:
-    """Return the user's answers so far, by subject; they last as long as the session."""
-    return st.session_state.get(PROGRESS) or compute.Progress()
+    """Return the user's answers so far, by subject, as their browser keeps them."""
+    return compute.progress_of(kept.get())
 
 
 def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     """Store the attempt; when it ends, add its answers to the progress unless they were added one by one."""
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
-        st.session_state[PROGRESS] = compute.with_answers(progress(), attempt)
+        kept.record(**compute.to_store(compute.with_answers(progress(), attempt)))
     st.session_state[ATTEMPT] = attempt
 
 
@@ -198,7 +199,7 @@ def _take(key: str) -> None:
         return
     after = attempt.answer(given, time.monotonic())
     if attempt.feedback and after.answered:
-        st.session_state[PROGRESS] = progress().after(question, grade.right)
+        kept.record(**compute.to_store(progress().after(question, grade.right)))
     if not after.answered:
         st.session_state[SERIAL] = _serial() + 1
     _continue(after, counted=attempt)

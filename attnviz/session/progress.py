@@ -1,0 +1,288 @@
+"""A person's progress, as their browser keeps it: a value, its JSON, and how two of them are merged.
+
+No streamlit here; `attnviz/ui/progress.py` keeps it in the session and in the browser. Times are ISO 8601 in UTC, days
+ISO dates. Merging is commutative, associative and idempotent, so that tabs that merge each other's agree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, date, datetime
+from typing import Any, Self, TypeVar
+
+from attnviz.exercises import CardState
+
+MAX_BYTES = 200_000  # of the JSON
+MAX_ENTRIES = 1_000  # of each kind
+MAX_MOCKS = 10
+MAX_MOCK_BYTES = 4_000  # of one, as JSON
+MARK = "attnviz progress"  # the key that tells it from other JSON; its value is the version of the format
+BEFORE = "attnviz practice"  # of the files that the Practice page saved before: its counts and missed questions alone
+_NAME = re.compile(r"[\w.:-]{1,100}", re.ASCII)
+_T = TypeVar("_T")
+
+
+def utc(time: datetime) -> str:
+    """Write a time in the one form in which progress has it, so that texts are in the order of their times."""
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class LessonState:
+    """The last step of a lesson that was reached, and the day on which its last step was; "" before."""
+
+    step: int
+    done: str = ""
+
+    def merged(self, other: Self) -> LessonState:
+        return LessonState(max(self.step, other.step), max(self.done, other.done))
+
+
+@dataclass(frozen=True)
+class MistakeState:
+    """Whether the mistake was found or its effect predicted at the first try, and when it was answered last."""
+
+    found: bool
+    at: str
+
+    def merged(self, other: Self) -> MistakeState:
+        return max(self, other, key=lambda state: (state.at, state.found))
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """The day on which a file passed, "" before; the mistake of the last file that did not, and when it was judged."""
+
+    passed: str = ""
+    last: str = ""
+    at: str = ""
+
+    def merged(self, other: Self) -> TaskState:
+        later = max(self, other, key=lambda state: (state.at, state.last))
+        return TaskState(max(self.passed, other.passed), later.last, later.at)
+
+
+@dataclass(frozen=True)
+class RouteState:
+    """When a route was begun and last opened, and those of its items that are done without a trace elsewhere."""
+
+    began: str
+    at: str
+    done: tuple[str, ...] = ()
+
+    def merged(self, other: Self) -> RouteState:
+        if self.began != other.began:
+            return max(self, other, key=lambda state: state.began)
+        return RouteState(self.began, max(self.at, other.at), tuple(sorted({*self.done, *other.done})))
+
+
+@dataclass(frozen=True)
+class Missed:
+    """Missed questions to repeat, each as (id, gap, due), after this many answers in all."""
+
+    answered: int = 0
+    waiting: tuple[tuple[str, int, int], ...] = ()
+
+    def merged(self, other: Self) -> Missed:
+        return max(self, other, key=lambda state: (state.answered, state.waiting))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """All of it: what was done, found, answered and passed, by name.
+
+    drills: {kind of question: (right, asked)}. mocks: score cards of mock interviews, the newest first, each with its
+    time as "at".
+    """
+
+    lessons: Mapping[str, LessonState] = field(default_factory=dict)
+    mistakes: Mapping[str, MistakeState] = field(default_factory=dict)
+    drills: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    missed: Missed = Missed()
+    cards: Mapping[str, CardState] = field(default_factory=dict)
+    tasks: Mapping[str, TaskState] = field(default_factory=dict)
+    mocks: tuple[Mapping[str, Any], ...] = ()
+    routes: Mapping[str, RouteState] = field(default_factory=dict)
+
+    def json(self) -> str:
+        """Serialise; equal values give equal texts."""
+        written = {name: value for name, value in asdict(self).items() if value and value != asdict(_EMPTY)[name]}
+        return json.dumps({MARK: 1, **written}, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def is_empty(self) -> bool:
+        return self == _EMPTY
+
+    def route(self) -> tuple[str, RouteState] | None:
+        """Return the route that was opened last, with its name."""
+        return max(self.routes.items(), key=lambda each: (each[1].at, each[0]), default=None)
+
+    def due(self, today: str) -> list[str]:
+        """Return the ids of the cards that are due on this day (an ISO date)."""
+        return sorted(id for id, card in self.cards.items() if card.due <= today)
+
+
+_EMPTY = Progress()
+
+
+def merge(a: Progress, b: Progress) -> Progress:
+    """Return the progress of both; of two states of one thing, the later one."""
+    mocks = {_as_json(each): each for each in (*a.mocks, *b.mocks)}
+    newest = sorted(mocks, key=lambda each: (mocks[each]["at"], each), reverse=True)[:MAX_MOCKS]
+    return Progress(
+        _joined(a.lessons, b.lessons, LessonState.merged),
+        _joined(a.mistakes, b.mistakes, MistakeState.merged),
+        _joined(a.drills, b.drills, lambda one, other: max(one, other, key=lambda pair: (pair[1], pair[0]))),
+        a.missed.merged(b.missed),
+        _joined(a.cards, b.cards, lambda one, other: max(one, other, key=_how_often)),
+        _joined(a.tasks, b.tasks, TaskState.merged),
+        tuple(mocks[each] for each in newest),
+        _joined(a.routes, b.routes, RouteState.merged),
+    )
+
+
+def _joined(a: Mapping[str, _T], b: Mapping[str, _T], merged: Callable[[_T, _T], _T]) -> dict[str, _T]:
+    return {**a, **{name: merged(a[name], state) if name in a else state for name, state in b.items()}}
+
+
+def _how_often(card: CardState) -> tuple[int, str, int, float]:
+    return card.seen, card.due, card.interval_days, card.ease
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+# ---- what a browser or a file holds: it can be anything
+
+
+def parsed(text: str) -> tuple[Progress, str]:
+    """Parse JSON, also the files saved before; with a sentence where it cannot be read, and the empty progress then.
+
+    Single entries that cannot be read are left out.
+    """
+    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        return _EMPTY, f"It has more than {MAX_BYTES:,} bytes, the most that is read."
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return _EMPTY, "It is not valid JSON."
+    if not isinstance(record, dict) or (record.get(MARK) != 1 and record.get(BEFORE) != 1):
+        return _EMPTY, "It is not progress that AttnViz has written."
+    if record.get(BEFORE) == 1:
+        record = _of_before(record)
+    return Progress(
+        _entries(record, "lessons", _state(LessonState, step=_count, done=_day)),
+        _entries(record, "mistakes", _state(MistakeState, found=_flag, at=_time)),
+        _entries(record, "drills", _pair),
+        _missed(record.get("missed")),
+        _entries(record, "cards", _state(CardState, due=_day, interval_days=_count, ease=_ease, seen=_count)),
+        _entries(record, "tasks", _state(TaskState, passed=_day, last=_name, at=_time)),
+        tuple(_mocks(record.get("mocks"))),
+        _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names)),
+    ), ""
+
+
+def _of_before(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file of the Practice page of before in today's form."""
+    counts = record.get("counts")
+    asked = [pair[1] for pair in counts.values() if _pair(pair)] if isinstance(counts, dict) else []
+    return {"drills": counts, "missed": {"answered": sum(asked), "waiting": record.get("missed")}}
+
+
+def _entries(record: Mapping[str, Any], name: str, read: Callable[[Any], _T | None]) -> dict[str, _T]:
+    """Return the entries of this name that can be read."""
+    written = record.get(name)
+    if not isinstance(written, dict):
+        return {}
+    states = {key: read(state) for key, state in list(written.items())[:MAX_ENTRIES] if _NAME.fullmatch(key)}
+    return {key: state for key, state in states.items() if state is not None}
+
+
+def _state(kind: type[_T], **reads: Callable[[Any], Any]) -> Callable[[Any], _T | None]:
+    """Return the reader of a state: each of its fields has a reader, which raises ValueError; others are ignored."""
+
+    def read(written: Any) -> _T | None:
+        if not isinstance(written, dict):
+            return None
+        try:
+            return kind(**{f.name: reads[f.name](written[f.name]) for f in fields(kind) if f.name in written})  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    return read
+
+
+def _count(written: Any) -> int:
+    if isinstance(written, bool) or not isinstance(written, int) or not 0 <= written <= 10**6:
+        raise ValueError(written)
+    return written
+
+
+def _flag(written: Any) -> bool:
+    if not isinstance(written, bool):
+        raise ValueError(written)
+    return written
+
+
+def _ease(written: Any) -> float:
+    if isinstance(written, bool) or not isinstance(written, int | float) or not 1 <= written <= 10:
+        raise ValueError(written)
+    return float(written)
+
+
+def _day(written: Any) -> str:
+    """Return a date in its one form, so that texts are in the order of their days; "" for none."""
+    return date.fromisoformat(written).isoformat() if written else ""
+
+
+def _time(written: Any) -> str:
+    return utc(datetime.strptime(written, "%Y-%m-%dT%H:%M:%S%z")) if written else ""
+
+
+def _name(written: Any) -> str:
+    if written and not _NAME.fullmatch(written):
+        raise ValueError(written)
+    return written or ""
+
+
+def _names(written: Any) -> tuple[str, ...]:
+    if not isinstance(written, list) or len(written) > MAX_ENTRIES:
+        raise ValueError(written)
+    return tuple(sorted({_name(each) for each in written}))
+
+
+def _pair(written: Any) -> tuple[int, int] | None:
+    match written:
+        case [int() as right, int() as asked] if not isinstance(right, bool) and not isinstance(asked, bool):
+            return (right, asked) if 0 <= right <= asked <= 10**6 else None
+    return None
+
+
+def _missed(written: Any) -> Missed:
+    if not isinstance(written, dict) or not isinstance(written.get("waiting"), list | tuple):
+        return Missed()
+    waiting = {each[0]: each for each in map(_waiting, written["waiting"][:MAX_ENTRIES]) if each}
+    try:
+        return Missed(_count(written.get("answered")), tuple(waiting.values()))
+    except ValueError:
+        return Missed()
+
+
+def _waiting(written: Any) -> tuple[str, int, int] | None:
+    match written:
+        case [str() as id, int() as gap, int() as due] if _NAME.fullmatch(id):
+            return id, min(max(int(gap), 0), 100), min(max(int(due), 0), 10**6)
+    return None
+
+
+def _mocks(written: Any) -> Iterable[Mapping[str, Any]]:
+    for each in written[:MAX_MOCKS] if isinstance(written, list) else ():
+        try:
+            if isinstance(each, dict) and _time(each["at"]) == each["at"] and len(_as_json(each)) <= MAX_MOCK_BYTES:
+                yield each
+        except (KeyError, TypeError, ValueError, OverflowError):
+            continue

@@ -1,0 +1,38 @@
+"""The browser's local storage: sends what it holds and the session does not know, writes what the session has more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.declared import declared
+from attnviz.ui.components.events import on_event
+
+KEY = "progress-store"
+
+_component = declared("progress_store", "<span hidden></span>\n")
+
+
+def progress_store(
+    data: dict[str, Any], *, on_stored: Callable[[int, str | None], None], on_blocked: Callable[[], None]
+) -> None:
+    """Mount the component.
+
+    data: session, a random id; heard, the number of the last message taken; forgets, how often the item was deleted;
+    text, what to write, or None. on_stored(number of the message, the item or None if it is gone) runs for each
+    message; on_blocked() where the browser refuses to store.
+    """
+
+    def take(sent: object) -> None:
+        match sent:
+            case {"number": int() as number, "text": str() | None as text} if 0 < number < 10**6:
+                on_stored(number, text)
+
+    _component(
+        key=KEY,
+        data=as_bytes(data),
+        on_stored_change=on_event(KEY, "stored", take),
+        on_blocked_change=on_event(KEY, "blocked", lambda _: on_blocked()),
+        height="content",
+    )

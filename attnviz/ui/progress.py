@@ -1,0 +1,180 @@
+"""The person's progress: this session's copy, and the component that keeps it in their browser's local storage.
+
+The server stores nothing beyond the session. A page draws what the session has and never waits for the browser: a
+browser that has something sends it once per session, and the parts that called `get` are then drawn again. A tab sends
+what another one has written, and both merge it; a browser writes only what extends all that it has sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from secrets import token_hex
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import streamlit as st
+
+from attnviz.compute.view import View, always
+from attnviz.exercises import CardState
+from attnviz.session import progress
+from attnviz.session.progress import LessonState, Missed, MistakeState, Progress, TaskState
+from attnviz.ui import state
+from attnviz.ui.components.progress_store import progress_store
+
+_PROGRESS, _STORE = "progress", "progress store"  # session keys
+UNREADABLE = "The progress stored in this browser could not be read, so a new one was begun. "
+BLOCKED = "This browser does not let AttnViz store anything, so progress ends when this page is closed or loaded again."
+
+
+class _Store:
+    """What this session knows of the browser's storage.
+
+    heard: how many messages the browser has sent. stored: the JSON that it holds, as far as is known. forgets: how
+    often the person has deleted it here. problem: what is to be said about it.
+    """
+
+    def __init__(self) -> None:
+        self.session, self.heard, self.stored, self.forgets, self.problem = token_hex(8), 0, "", 0, ""
+
+
+def get() -> Progress:
+    """Return this session's progress; the part that is being drawn is drawn again when it changes in the browser."""
+    state.follow_progress()
+    return _own()
+
+
+def today() -> date:
+    """Return the day where the person is."""
+    try:
+        return datetime.now(ZoneInfo(st.context.timezone or "UTC")).date()
+    except (ZoneInfoNotFoundError, ValueError):
+        return datetime.now(UTC).date()
+
+
+def now() -> str:
+    """Return the time as progress has it."""
+    return progress.utc(datetime.now(UTC))
+
+
+# ---- changes
+
+
+def record(**changes: Any) -> None:
+    """Replace fields of the progress, here and in the browser."""
+    _take(replace(_own(), **changes))
+
+
+def reached(lesson: str, step: int, *, last: bool) -> None:
+    """Record a lesson's step, and that it is the last one."""
+    day = today().isoformat() if last else ""
+    _put("lessons", lesson, LessonState(step, day))
+
+
+def answered_mistake(name: str, found: bool) -> None:
+    """Record the first answer to a mistake: whether it was right."""
+    _put("mistakes", name, MistakeState(found, now()))
+
+
+def judged(task: str, mistake: str | None) -> None:
+    """Record the verdict on a file: None if it passed, else the id of its mistake, "" for one that is not known."""
+    day = today().isoformat() if mistake is None else ""
+    before = _own().tasks.get(task, TaskState())
+    if (mistake is None and before.passed and not before.last) or (mistake == before.last and before.at):
+        return  # the same file is judged again
+    _put("tasks", task, TaskState(day, mistake or "", now()))
+
+
+def set_drills(counts: dict[str, tuple[int, int]], missed: Missed) -> None:
+    """Record the right and all answers by kind of question, and the missed questions."""
+    record(drills=counts, missed=missed)
+
+
+def set_card(id: str, card: CardState) -> None:
+    """Record when a spoken question comes back."""
+    record(cards={**_own().cards, id: card})
+
+
+def add_mock(card: dict[str, Any]) -> None:
+    """Record the score card of a mock interview, before the others."""
+    record(mocks=({**card, "at": now()}, *_own().mocks)[: progress.MAX_MOCKS])
+
+
+def _put(field: str, name: str, entry: Any) -> None:
+    """Merge one entry into a field."""
+    entries: dict[str, Any] = {field: {name: entry}}
+    _take(progress.merge(_own(), Progress(**entries)))
+
+
+def _take(changed: Progress) -> None:
+    if changed != _own():
+        st.session_state[_PROGRESS] = changed
+        state.progress_changed()
+
+
+# ---- all of it
+
+
+def take_file(raw: bytes) -> str:
+    """Merge a file of progress; return why it cannot be read, or ""."""
+    read, problem = progress.parsed(raw.decode("utf-8", "replace"))
+    if not problem:
+        _take(progress.merge(_own(), read))
+    return problem
+
+
+def forget() -> None:
+    """Delete the progress, here and in the browser."""
+    _store().forgets += 1
+    _store().stored = _store().problem = ""
+    st.session_state[_PROGRESS] = Progress()
+    state.progress_changed()
+
+
+def problem() -> str:
+    """Return what has to be said about the browser's storage, or ""."""
+    return _store().problem
+
+
+def _own() -> Progress:
+    return st.session_state.get(_PROGRESS) or Progress()
+
+
+def _store() -> _Store:
+    return st.session_state.setdefault(_STORE, _Store())
+
+
+# ---- the browser
+
+
+@state.part(state.STORE, always)
+def store(view: View) -> None:
+    """Mount the component, after everything else: what the browser sends must not interrupt the page's computation."""
+    own, known = _own().json(), _store()
+    unsaved = own != known.stored and not (_own().is_empty and not known.stored)
+    progress_store(
+        {"session": known.session, "heard": known.heard, "forgets": known.forgets, "text": own if unsaved else None},
+        on_stored=_take_stored, on_blocked=_say_blocked,
+    )  # fmt: skip
+    if known.problem and not st.session_state.get("progress problem said"):
+        st.session_state["progress problem said"] = True
+        st.toast(known.problem, icon=":material/save:")
+
+
+def _take_stored(number: int, text: str | None) -> None:
+    """Merge what the browser holds. text: None if another tab has deleted it."""
+    known = _store()
+    known.heard, known.stored = number, text or ""
+    if text is None:
+        st.session_state[_PROGRESS] = Progress()
+    else:
+        read, wrong = progress.parsed(text)
+        if wrong:
+            known.problem = UNREADABLE + wrong
+        st.session_state[_PROGRESS] = progress.merge(_own(), read)
+    state.redraw_progress()
+
+
+def _say_blocked() -> None:
+    _store().problem = BLOCKED
+    state.redraw_progress()

@@ -1,0 +1,134 @@
+"""Progress that stays in the browser: reloads, tabs, other people, what is broken, and what it costs."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from attnviz.exercises import CardState
+from attnviz.session.progress import LessonState, MistakeState, Progress, parsed
+from tests.browser.conftest import go
+from tests.browser.painted import settle
+from tests.browser.server import Server
+
+ITEM = "attnviz"
+HELD = Progress(
+    {"one-head": LessonState(7, "2026-11-28")},
+    {"mask_after_softmax": MistakeState(True, "2026-11-28T20:00:00Z")},
+    {"shape_of_scores": (5, 7)},
+    cards={"why": CardState("2026-11-28", 1, 2.5, 1)},
+)
+MISSED = "practice?questions=1&question_set=3"
+
+
+def held(page: Page) -> Progress:
+    """Return what the browser holds."""
+    text = page.evaluate(f"localStorage.getItem('{ITEM}')")
+    read, problem = parsed(text) if text else (Progress(), "")
+    assert not problem
+    return read
+
+
+def hold(context: BrowserContext, server: Server, text: str) -> Page:
+    """Open a tab whose browser holds this text."""
+    page = context.new_page()
+    page.goto(f"{server.url}/_stcore/health")
+    page.evaluate("([item, text]) => localStorage.setItem(item, text)", [ITEM, text])
+    return page
+
+
+ANSWERED = """n => n === [...document.querySelectorAll("tbody tr")]
+    .map((row) => +row.cells[2].innerText).reduce((sum, each) => sum + each, 0)"""
+
+
+def has_answered(page: Page, n: int) -> None:
+    """Wait until the Practice page says that so many questions were answered."""
+    page.wait_for_function(ANSWERED, arg=n)
+    settle(page)
+
+
+def miss_one(page: Page) -> None:
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_role("button", name="I do not know").click()
+    page.get_by_role("button", name="Score card").click()
+    page.get_by_role("button", name="Done").click()
+    page.get_by_text("Your progress", exact=True).wait_for()
+    settle(page)
+
+
+def test_progress_survives_a_reload_reaches_other_tabs_and_nobody_else(
+    window: Callable[..., Page], watched: Callable[[Page], Page], server: Server
+) -> None:
+    page, stranger = window(), window()
+    go(page, server, MISSED)
+    assert page.evaluate(f"localStorage.getItem('{ITEM}')") is None  # nothing was done, so nothing is stored
+    miss_one(page)
+    has_answered(page, 1)
+    assert [asked for _, asked in held(page).drills.values()] == [1]
+    page.reload()
+    settle(page)
+    has_answered(page, 1)
+    expect(page.get_by_role("button", name="Repeat missed questions (1)")).to_be_visible()
+
+    other = watched(page.context.new_page())
+    go(other, server, MISSED)
+    has_answered(other, 1)
+    miss_one(other)
+    has_answered(other, 2)
+    page.bring_to_front()
+    has_answered(page, 2)
+
+    go(stranger, server, MISSED)
+    has_answered(stranger, 0)
+    assert stranger.evaluate(f"localStorage.getItem('{ITEM}')") is None
+
+    page.get_by_text("Save, load or delete your progress").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_role("button", name="Repeat missed questions (1)")).to_have_count(0)
+    settle(page)
+    has_answered(page, 0)
+    assert page.evaluate(f"localStorage.getItem('{ITEM}')") is None
+    other.bring_to_front()
+    settle(other)
+    has_answered(other, 0)
+    assert page.evaluate(f"localStorage.getItem('{ITEM}')") is None
+
+
+def test_what_is_broken_is_replaced_and_a_browser_that_stores_nothing_is_told(
+    window: Callable[..., Page], watched: Callable[[Page], Page], server: Server
+) -> None:
+    context = window().context
+    page = watched(hold(context, server, '{"theme": "dark"}'))
+    go(page, server, MISSED)
+    expect(page.get_by_test_id("stToast")).to_contain_text("could not be read, so a new one was begun")
+    settle(page)
+    assert held(page) == Progress()
+
+    page = watched(context.new_page())
+    page.add_init_script("Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError') }")
+    go(page, server, MISSED)
+    miss_one(page)
+    expect(page.get_by_text("does not let AttnViz store anything").first).to_be_visible()
+    has_answered(page, 1)
+
+
+def sent_on_opening(page: Page, server: Server, address: str) -> int:
+    """Open a page and return how many messages it sends to the server."""
+    frames: list[object] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda sent: frames.append(sent)))
+    go(page, server, address)
+    page.wait_for_timeout(500)
+    settle(page)
+    return len(frames)
+
+
+def test_a_browser_sends_what_it_holds_once_and_nothing_if_it_is_nothing(
+    window: Callable[..., Page], server: Server
+) -> None:
+    counts = {}
+    for text in ("", HELD.json()):
+        context = window().context
+        page = hold(context, server, text) if text else context.new_page()
+        counts[text] = sent_on_opening(page, server, "lessons")
+    assert counts[HELD.json()] - counts[""] == 1
+    assert held(page) == HELD

@@ -1,0 +1,162 @@
+"""Progress: its JSON, what is read of other JSON, and merging."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnviz.exercises import CardState
+from attnviz.session.progress import (
+    MAX_BYTES,
+    MAX_MOCKS,
+    LessonState,
+    Missed,
+    MistakeState,
+    Progress,
+    RouteState,
+    TaskState,
+    merge,
+    parsed,
+)
+
+FULL = Progress(
+    {"one-head": LessonState(7, "2026-11-28"), "mla": LessonState(3)},
+    {"mask_after_softmax": MistakeState(True, "2026-11-28T20:11:13Z")},
+    {"weight": (5, 7)},
+    Missed(7, (("weight:23", 0, 10),)),
+    {"why-gqa": CardState("2026-11-29", 1, 2.5, 1)},
+    {"gqa": TaskState("2026-11-28", "tiled_kv_heads", "2026-11-28T19:03:00Z")},
+    ({"at": "2026-11-28T21:00:00Z", "right": 7, "asked": 11},),
+    {"60": RouteState("2026-11-28T20:00:00Z", "2026-11-28T21:00:00Z", ("mock",))},
+)
+
+KEYS = ["a", "step", "done", "at", "due", "waiting", "answered", "seen", "ease", "began"]
+NAMES = st.sampled_from(["a", "b", "c"])
+DAYS = st.sampled_from(["", "2026-11-28", "2026-11-29"])
+TIMES = st.sampled_from(["2026-11-28T20:00:00Z", "2026-11-28T20:00:01Z", "2026-11-29T07:00:00Z"])
+COUNTS = st.integers(0, 13)
+WAITING = st.tuples(NAMES, COUNTS, COUNTS)
+
+
+def written(mock: dict) -> str:
+    return json.dumps(mock, sort_keys=True)
+
+
+PROGRESS = st.builds(
+    Progress,
+    st.dictionaries(NAMES, st.builds(LessonState, COUNTS, DAYS)),
+    st.dictionaries(NAMES, st.builds(MistakeState, st.booleans(), TIMES)),
+    st.dictionaries(NAMES, st.tuples(COUNTS, COUNTS).map(lambda pair: (min(pair), max(pair)))),
+    st.builds(Missed, COUNTS, st.lists(WAITING, max_size=3, unique_by=lambda each: each[0]).map(tuple)),
+    st.dictionaries(NAMES, st.builds(CardState, DAYS, COUNTS, st.sampled_from([1.3, 2.5]), COUNTS)),
+    st.dictionaries(NAMES, st.builds(TaskState, DAYS, NAMES, TIMES)),
+    st.lists(st.fixed_dictionaries({"at": TIMES, "right": COUNTS}), max_size=3, unique_by=written)
+    .map(lambda mocks: tuple(sorted(mocks, key=lambda each: (each["at"], written(each)), reverse=True))),
+    st.dictionaries(NAMES, st.builds(RouteState, TIMES, TIMES, st.lists(NAMES, unique=True).map(sorted).map(tuple))),
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(PROGRESS, PROGRESS, PROGRESS)
+def test_tabs_that_merge_each_others_progress_agree(a: Progress, b: Progress, c: Progress) -> None:
+    assert merge(a, b).json() == merge(b, a).json()
+    assert merge(a, merge(b, c)).json() == merge(merge(a, b), c).json()
+    assert merge(a, a).json() == merge(a, Progress()).json() == a.json()
+    assert parsed(merge(a, b).json()) == (merge(a, b), "")
+
+
+def test_the_later_state_of_a_thing_stays_and_what_was_done_stays_done() -> None:
+    before = Progress(
+        {"one-head": LessonState(7, "2026-11-28")}, {"m": MistakeState(False, "2026-11-28T20:00:00Z")}, {"k": (2, 3)},
+        Missed(3, (("k:1", 0, 6),)), {"c": CardState("2026-12-01", 3, 2.5, 2)},
+        {"gqa": TaskState("2026-11-28", "", "2026-11-28T20:00:00Z")},
+    )  # fmt: skip
+    after = Progress(
+        {"one-head": LessonState(2)}, {"m": MistakeState(True, "2026-11-29T07:00:00Z")}, {"k": (4, 5)},
+        Missed(5, ()), {"c": CardState("2026-11-29", 0, 2.3, 3)},
+        {"gqa": TaskState("", "tiled_kv_heads", "2026-11-29T07:00:00Z")},
+    )  # fmt: skip
+    assert merge(before, after) == Progress(
+        {"one-head": LessonState(7, "2026-11-28")}, after.mistakes, {"k": (4, 5)}, Missed(5, ()), after.cards,
+        {"gqa": TaskState("2026-11-28", "tiled_kv_heads", "2026-11-29T07:00:00Z")},
+    )  # fmt: skip
+
+
+def test_of_mock_interviews_the_newest_stay() -> None:
+    mocks = [{"at": f"2026-11-{day:02}T20:00:00Z", "right": day} for day in range(1, 18)]
+    merged = merge(Progress(mocks=tuple(mocks[:9])), Progress(mocks=tuple(mocks[5:])))
+    assert [each["right"] for each in merged.mocks] == [17, 16, 15, 14, 13, 12, 11, 10, 9, 8]
+    assert len(merged.mocks) == MAX_MOCKS
+
+
+def test_a_route_begun_again_starts_without_what_was_done_before() -> None:
+    first = RouteState("2026-11-28T20:00:00Z", "2026-11-28T21:00:00Z", ("mock", "drills"))
+    again = RouteState("2026-11-29T20:00:00Z", "2026-11-29T20:00:00Z", ())
+    assert first.merged(again) == again.merged(first) == again
+    other_tab = replace(again, done=("drills",), at="2026-11-29T20:20:00Z")
+    assert again.merged(other_tab) == other_tab
+
+
+def test_what_is_written_is_read() -> None:
+    assert parsed(FULL.json()) == (FULL, "")
+    assert parsed(Progress().json()) == (Progress(), "")
+    assert Progress().is_empty and not FULL.is_empty
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 20_000, "not valid JSON"),
+        ("null", "not progress"),
+        ('{"theme": "dark"}', "not progress"),
+        ('{"attnviz progress": 2}', "not progress"),
+        ('{"attnviz progress": 1, "lessons": "' + "é" * (MAX_BYTES // 2) + '"}', "200,000 bytes"),
+    ],
+)
+def test_broken_and_foreign_json_gives_nothing_and_a_reason(text: str, problem: str) -> None:
+    read, reason = parsed(text)
+    assert read == Progress() and problem in reason
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from([*json.loads(FULL.json())]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+        ),
+    )
+)  # fmt: skip
+def test_entries_that_cannot_be_read_are_left_out(record: dict) -> None:
+    read, _ = parsed(json.dumps({**record, "attnviz progress": 1}))
+    assert parsed(read.json())[0].json() == read.json()
+
+
+def test_single_entries_that_cannot_be_read_are_left_out() -> None:
+    record = json.loads(FULL.json())
+    record["lessons"]["../etc"] = {"step": 2}
+    record["lessons"]["two"] = {"step": "2"}
+    record["cards"]["late"] = {"due": "tomorrow", "interval_days": 1, "ease": 2.5, "seen": 1}
+    record["cards"]["less"] = {"due": "2026-11-29"}
+    record["mistakes"]["long"] = {"found": True, "at": "0001-01-01T00:00:00+23:00"}
+    record["drills"]["more"] = [3, 2]
+    record["mocks"].append({"at": "2026-11-28T21:00:00Z", "text": "x" * 5_000})
+    record["of another version"] = [1]
+    assert parsed(json.dumps(record)) == (FULL, "")
+
+
+def test_a_file_saved_by_the_practice_page_before_is_read() -> None:
+    old = {"attnviz practice": 1, "counts": {"weight": [2, 3], "shape": [0, 2]}, "missed": [["shape:17", 1, 13]]}
+    read, problem = parsed(json.dumps(old))
+    assert not problem
+    assert read == Progress(drills={"weight": (2, 3), "shape": (0, 2)}, missed=Missed(5, (("shape:17", 1, 13),)))
+
+
+def test_cards_are_due_from_their_day_on() -> None:
+    cards = {id: CardState(f"2026-{day}", 1, 2.5, 1) for id, day in (("b", "11-29"), ("a", "11-28"), ("c", "11-30"))}
+    assert Progress(cards=cards).due("2026-11-29") == ["a", "b"]
