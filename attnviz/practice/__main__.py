@@ -7,18 +7,15 @@ your own code.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import textwrap
 import time
 from pathlib import Path
 
-from attnviz.practice.judge import Verdict, judge, task_named_in
+from attnviz.practice.judge import judge, task_named_in
 from attnviz.practice.task import CHECK, LIMITS, SECONDS, Task
 from attnviz.practice.tasks import TASKS
+from attnviz.practice.verdict_text import verdict_text
 from attnviz.started import PRACTICE
-
-APP = "http://localhost:8501"  # Streamlit's default port
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,7 +51,7 @@ def new(task: Task, folder: Path) -> int:
 def check(file: Path, task: Task, seed: int | None = None) -> int:
     """Judge the file once and print the verdict."""
     verdict = judge(file, task, seed, tick=_progress if sys.stderr.isatty() else None)
-    print(verdict_text(file, task, verdict))
+    print(verdict_text(str(file), task, verdict))
     return 0 if verdict.passed else 1 if verdict.checks else 2
 
 
@@ -76,30 +73,6 @@ def watch(file: Path, task: Task, seed: int | None = None) -> int:
             time.sleep(0.3)
     except KeyboardInterrupt:
         return code
-
-
-def verdict_text(file: Path, task: Task, verdict: Verdict) -> str:
-    """Format the verdict: the checks, the mistake if it is a known one, and the file's output."""
-    width = max(40, shutil.get_terminal_size((110, 24)).columns - 20)
-    lines = [f"{task.title} ({task.name}): {file}", ""]
-    for row in verdict.checks:
-        lines.append(f"{'pass' if row.passed else 'FAIL'}  {row.label}")
-        lines.append(f"      expected  {row.expected}")
-        lines += textwrap.wrap(row.got, width, initial_indent="      got       ", subsequent_indent=" " * 16)
-    passed = sum(row.passed for row in verdict.checks)
-    if verdict.problem:
-        lines += ["", *textwrap.wrap(verdict.problem, width + 16)]
-    if verdict.checks:
-        lines += ["", f"{passed} of {len(verdict.checks)} checks passed. To repeat these inputs: --seed {verdict.seed}"]
-    if verdict.diagnosis:
-        lines += textwrap.wrap(verdict.diagnosis.sentence, width + 16)
-        lines += [f"With the app running: {APP}/mistakes?mistake={id}" for id in verdict.diagnosis.mistakes]
-    if verdict.pattern:
-        lines += textwrap.wrap(verdict.pattern, width + 16)
-    if verdict.printed.strip():
-        shown = verdict.printed.strip().splitlines()[-20:]
-        lines += ["", "Output of the file (last 20 lines):", *(f"  | {line[:200]}" for line in shown)]
-    return "\n".join(lines)
 
 
 def _parser() -> argparse.ArgumentParser:

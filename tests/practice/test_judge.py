@@ -10,12 +10,13 @@ import psutil
 import pytest
 
 from attnviz.practice import child
-from attnviz.practice.__main__ import main, verdict_text
+from attnviz.practice.__main__ import main
 from attnviz.practice.child import EXTRA_MEMORY
 from attnviz.practice.judge import judge, printable, run_limited, task_named_in
 from attnviz.practice.task import LIMITS, SECONDS
 from attnviz.practice.tasks import TASKS
 from attnviz.practice.tasks.flash import MANY_KEYS, MANY_QUERIES
+from attnviz.practice.verdict_text import verdict_text
 from tests.practice.answers import ANSWERS
 from tests.practice.styles import STYLES
 
