@@ -1,13 +1,14 @@
-"""The user's own code file: permission to run it, its verdict, and its results on the shipped weights.
+"""The user's own code: permission to run it, its verdict, and its results on the shipped weights.
 
-It runs only on the user's own machine: its path is set in the environment (make run CODE=practice/gqa.py), the server
-is bound to loopback, and the request comes from this machine and not through a proxy. Neither a link nor a page can
-choose the file.
+It runs only on the user's own machine: the server is bound to loopback, and the request comes from this machine and not
+through a proxy. A file is named in the environment (make run CODE=practice/gqa.py); neither a link nor a page can
+choose it, and no link can contain code.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +29,12 @@ from attnviz.session.settings import Settings
 
 __all__ = [
     "LIMITS",
+    "MAX_PASTED",
     "MAX_TOKENS",
     "OF_ONE_HEAD",
     "SECONDS",
     "WITHOUT_ROPE",
+    "Pasted",
     "ShippedRun",
     "Verdict",
     "run_on_weights",
@@ -41,6 +44,7 @@ __all__ = [
 ]
 
 VARIABLE = "ATTNVIZ_CODE"
+MAX_PASTED = 100_000  # characters
 LEAST_SHOWN = 5e-4  # smallest weight above the diagonal that is drawn
 
 
@@ -48,6 +52,25 @@ def own_file() -> Path | None:
     """Return the file named in the environment, or None."""
     name = os.environ.get(VARIABLE, "")
     return Path(name) if name else None
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """Pasted code for a task, in a file that exists as long as this object."""
+
+    task: str
+    folder: tempfile.TemporaryDirectory
+
+    @classmethod
+    def of(cls, task: str, source: str) -> Pasted:
+        """Write the source to a new file."""
+        pasted = cls(task, tempfile.TemporaryDirectory(prefix="attnviz-"))
+        pasted.file.write_text(source[:MAX_PASTED], encoding="utf-8")
+        return pasted
+
+    @property
+    def file(self) -> Path:
+        return Path(self.folder.name) / TASKS[self.task].file
 
 
 Stamp = tuple[int, int]  # a file's modification time in nanoseconds and its size; (0, 0) if there is no file

@@ -15,6 +15,7 @@ from attnviz.practice.tasks import TASKS
 from attnviz.session.settings import Settings
 from attnviz.ui.pages import practice, practice_attempt
 from tests.pages import PRACTICE, opened, said
+from tests.practice.answers import ANSWERS
 from tests.practice.forms import forms
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -166,3 +167,21 @@ def test_options_are_shown_as_they_are_written(monkeypatch):
     press(app, "Start")
     assert [re.sub(r"\\(?=[\W_])", "", each) for each in app.radio[0].options] == list(answer.options)
     assert app.radio[0].options[0] == r"2\*S\*L"
+
+
+def test_pasted_code_is_judged_on_this_machine_and_not_even_asked_for_elsewhere(monkeypatch):
+    assert not opened(PRACTICE, tab="write", task="rms-norm").main.text_area  # no address, so perhaps not this machine
+    monkeypatch.setattr("attnviz.ui.local_session.refusal", lambda: "")
+    app = opened(PRACTICE, tab="write", task="rms-norm")
+    for answer, verdict in ((ANSWERS["rms-norm"][0], "All 5 checks passed"), ("def rms_norm(x", "could not be run")):
+        (box,) = app.main.text_area
+        box.set_value(answer)
+        press(app, "Judge it")
+        assert verdict in said(app.main)
+    file = app.session_state["practice pasted"].file
+    assert file.read_text() == "def rms_norm(x"
+    (box,) = app.main.text_area
+    monkeypatch.setattr("attnviz.ui.local_session.refusal", lambda: "The request came through a proxy.")
+    box.set_value(ANSWERS["rms-norm"][0])
+    press(app, "Judge it")
+    assert file.read_text() == "def rms_norm(x" and not app.main.text_area

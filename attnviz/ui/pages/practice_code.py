@@ -1,4 +1,4 @@
-"""Coding tasks of the page Practice, and the user's own file. Code sent to this page is never run."""
+"""Coding tasks of the page Practice, and the user's own code: a file, or pasted. It runs only on the user's machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.source_walk import packed_walk
 from attnviz.ui.walking import take_entry, take_step
 
-STAMP = "practice file"
+STAMP, PASTED = "practice file", "practice pasted"
 
 
 def own_file() -> tuple[Path | None, str]:
@@ -63,6 +63,8 @@ def show(view: View) -> None:
         st.code(task.source(), language="python", wrap_lines=True)
     with right:
         _local_commands(task)
+    if local_session.is_local_session():
+        _paste(view, task)
 
 
 def _choose_task() -> None:
@@ -93,10 +95,28 @@ def _local_commands(task: compute.Task) -> None:
         st.code(command, language="bash", wrap_lines=True)
     st.markdown("Any correct implementation passes: loops, einsum, fused kernels.")
     st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
-    st.caption(
-        "The limits protect against accidents, not against an attacker: judge only code you trust. Code runs from a "
-        "file on your own machine; it cannot be sent from this page."
-    )
+    st.caption("The limits protect against accidents, not against an attacker: judge only code you trust.")
+
+
+def _paste(view: View, task: compute.Task) -> None:
+    """A box for code, on the user's own machine, and what the judge says of it."""
+    st.markdown("## Or paste your code here")
+    with st.form("pasted", border=False):
+        st.text_area(
+            f"Your code for {task.title}", key=f"pasted-{task.name}", height=240, max_chars=own_code.MAX_PASTED,
+            placeholder=task.skeleton,
+        )  # fmt: skip
+        st.form_submit_button("Judge it", type="primary", on_click=_keep_pasted, args=(task.name,))
+    if (kept := st.session_state.get(PASTED)) and kept.task == task.name:
+        _results(view, kept.file, own_code.task_of(kept.file, task.name))
+
+
+def _keep_pasted(task: str) -> None:
+    """Write the pasted code to a file that lasts as long as the session."""
+    source = st.session_state.get(f"pasted-{task}", "")
+    if source.strip() and local_session.is_local_session():
+        st.session_state[PASTED] = own_code.Pasted.of(task, source)
+    state.rerun("tabs")
 
 
 # ---- the user's own file
@@ -111,6 +131,11 @@ def _own(view: View, file: Path) -> None:
         st.code(f"{PRACTICE} new {name} --folder {shlex.quote(str(file.parent))}")
         _choose_task()
         return
+    _results(view, file, name)
+
+
+def _results(view: View, file: Path, name: str) -> None:
+    """The verdict on a file; then its maps with the shipped weights, and its source line by line."""
     with st.spinner("Running your file …"), _waiting() as tick:
         verdict = own_code.verdict_of(file, name, tick)
     _verdict(verdict)
