@@ -347,6 +347,7 @@ _FUNCTIONS = {
     "min": _Kind(min, r"\min\left(…\right)", "min(…)"),
     "√": _Kind(math.sqrt, r"\sqrt{…}", "√(…)"),
     "exp": _Kind(math.exp, r"e^{…}", "exp(…)"),
+    "ln": _Kind(math.log, r"\ln\left(…\right)", "ln(…)"),
     "cos": _Kind(math.cos, r"\cos\left(…\right)", "cos(…)"),
     "sin": _Kind(math.sin, r"\sin\left(…\right)", "sin(…)"),
     "tanh": _Kind(math.tanh, r"\tanh\left(…\right)", "tanh(…)"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from attnviz.cost import load_accelerators, load_described
+from attnviz.cost import load_accelerators, load_described, load_presets
 from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills import KINDS, Kind, Question, kinds_of, make, question_set
 from attnviz.practice.drills.ranks import draw, rank, ranked
@@ -16,6 +16,7 @@ from attnviz.practice.drills.sets import kinds_at
 
 DRAWS_A_MODEL = re.compile(r"\b(published|published_with|plain|_fitting|on_a_machine)\(rng")
 ON_MODELS = [name for name, each in KINDS.items() if DRAWS_A_MODEL.search(inspect.getsource(each.ask))]
+ON_HYBRIDS = [name for name, each in KINDS.items() if "published_hybrid(rng" in inspect.getsource(each.ask)]
 ON_SPEED = ["what_bounds", "tokens_per_second"]
 ON_MACHINES = [*ON_SPEED, "sequences_that_fit", "time_to_first_token"]
 LIKE = {"cache_of_mla": "deepseek-v2", "cache_behind_a_window": "gemma-2-9b"}  # the others: like Llama 3 8B
@@ -67,6 +68,14 @@ def test_an_added_model_changes_only_the_questions_that_it_wins(name):
             patch.setattr(f"attnviz.practice.drills.{module}.load_described", lambda: models)
         after = [make(question.kind, question.seed) for question in before]
     check(before, after, added.name)
+
+
+@pytest.mark.parametrize("name", ON_HYBRIDS)
+def test_an_added_hybrid_changes_only_the_questions_that_it_wins(name, monkeypatch):
+    before = [make(name, seed) for seed in range(60)]
+    models = load_presets() | {"added": replace(load_presets()["olmo-hybrid-7b"], name="An added hybrid")}
+    monkeypatch.setattr("attnviz.practice.drills.linear.load_presets", lambda: models)
+    check(before, [make(question.kind, question.seed) for question in before], "An added hybrid")
 
 
 @pytest.mark.parametrize("name", ON_MACHINES)

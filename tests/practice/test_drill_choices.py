@@ -122,6 +122,32 @@ def test_one_option_is_the_row_of_the_mask():
         assert len(reasons) == sum("window of" in why for why in question.answer.explanations)
 
 
+def test_one_option_has_the_best_keys_that_the_query_may_attend_to():
+    """Sorted by score, then by position; the other options are what their reasons say of the same table."""
+    few = 0
+    for seed in SEEDS:
+        question = make("keys_of_an_indexer", seed)
+        i, T, k = (int(n) for n in numbers_where("of query # .*text of # tokens.* k = # keys", question.text))
+        keys, scores = (line.split()[1:] for line in question.code.split("\n"))
+        assert keys == [str(j) for j in range(T)] and len(scores) == T
+        few += i + 1 < k
+
+        def best(among: range, later_first: bool = False) -> set[int]:
+            order = sorted(among, key=lambda j: (-float(scores[j]), -j if later_first else j))  # noqa: B023
+            return set(order[:k])  # noqa: B023
+
+        seen = set(range(i + 1))
+        expected = {
+            "": best(range(i + 1)), "masked afterwards": best(range(T)) & seen, "are masked for this": best(range(T)),
+            "equal scores": best(range(i + 1), later_first=True),
+        }  # fmt: skip
+        for option, why in zip(question.answer.options, question.answer.explanations, strict=True):
+            (found,) = [kept for said, kept in expected.items() if (said in why if said else not why)]
+            assert {int(j) for j in option.split(", ") if option != "none"} == found, question.text
+        assert len(question.answer.options) == (3 if i + 1 <= k else 4)
+    assert 15 < few < 45
+
+
 def test_one_option_is_the_softmax_of_a_fully_masked_row():
     for seed in SEEDS:
         question = make("softmax_of_nothing", seed)

@@ -262,6 +262,41 @@ def width_of_a_head(text: str) -> float:
     return C / H
 
 
+def size_of_a_state(text: str) -> float:
+    H, D, V, size = numbers_where("# value heads? and .*keys of width # and values of width #. .*has # bytes per", text)
+    return sum(size for _ in range(int(D * V))) * H
+
+
+def when_a_state_is_smaller(text: str) -> float:
+    H, D, V, size, K, width = numbers_where("state of # × # × # numbers of # bytes.*values of # KV.*head_dim #", text)
+    per_token = 2 * K * width * {"bf16": 2, "fp8": 1}[text.partition("head_dim")[2].split(".")[0].split()[-1]]
+    return next(n for n in range(10**6) if H * D * V * size < n * per_token)
+
+
+def half_of_a_write(text: str) -> float:
+    """Halve the interval in which the share that is left passes one half."""
+    (given,) = numbers_where("exp.g. with g = #", text) if "exp" in text else numbers_where("α = # at", text)
+    decay = math.exp(given) if "exp" in text else given
+    low, high = 0.0, 1e4
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if decay**middle > 0.5 else (low, middle)
+    return low
+
+
+def left_of_a_write(text: str) -> float:
+    return math.prod(float(decay) for decay in re.findall(r"0\.\d", text)[1:])
+
+
+def left_by_channel(text: str) -> float:
+    """Update and read the state channel by channel, token by token."""
+    k1, k2, n, a, b = numbers_where(r"key \(#, #\), .*each of the # tokens .*decays \(#, #\)", text)
+    state = {(k1, a): k1, (k2, b): k2}
+    for _ in range(int(n)):
+        state = {(k, decay): held * decay for (k, decay), held in state.items()}
+    return sum(k * held for (k, _), held in state.items())
+
+
 SOLVERS: dict[str, Callable[[str], float]] = {
     each.__name__: each
     for each in (
@@ -273,7 +308,7 @@ SOLVERS: dict[str, Callable[[str], float]] = {
         weight_beside_a_masked_key, entropy_of_a_flat_row, missing_weight, angle_of_a_pair, wavelength, partner,
         rotated_pair, interpolated_angle, place_in_the_other_layout, how_many_pairs, merge_of_two_tiles,
         sequences_that_fit, time_to_first_token, blocks_of_a_paged_cache, how_many_scores, size_of_a_group,
-        width_of_a_head,
+        width_of_a_head, size_of_a_state, when_a_state_is_smaller, half_of_a_write, left_of_a_write, left_by_channel,
     )
 } | {"times_smaller": size_of_a_group}  # fmt: skip
 
