@@ -32,9 +32,11 @@ from torch import Tensor
 from attnviz.practice.child import EXTRA_MEMORY
 from attnviz.practice.diagnosis import Diagnosis, diagnose, failing_argument
 from attnviz.practice.task import SECONDS, Case, Task, printable
+from attnviz.trace import use_one_thread
 
 MEMORY = 2 * 2**30  # bytes, of all processes of a file together
 LARGEST_FILE, LARGEST_OUTPUT = 2**20, 2**26  # bytes: of a learner's file; of the child's output for one case
+NOT_WRITTEN = "not written yet"
 _RUN_LOCK = threading.Lock()
 TASK_LINE = re.compile(r"""^(?:# )?TASK\s*=\s*["']([a-z-]+)["']""", re.MULTILINE)
 
@@ -90,6 +92,7 @@ def judge(
 ) -> Verdict:  # fmt: skip
     """Run the file on inputs drawn with the seed (random by default) and compare its outputs with the right ones."""
     seed = secrets.randbelow(2**31) if seed is None else seed
+    use_one_thread()
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             return Verdict(problem=f"{file} is not a regular file.", seed=seed)
@@ -137,10 +140,11 @@ def judge(
             return Verdict(problem=f"The file could not be run: {whole}", printed=printed, seed=seed)
         outputs = [_outputs(folder / "out", i, case, ended) for i, case in enumerate(cases)]
     checks = tuple(_check(*each) for each in zip(cases, right, outputs, strict=True))
-    diagnosis = None if all(check.passed for check in checks) else diagnose(task, cases, right, outputs)
     problem = ""
     if not any(isinstance(each, list) for each in outputs) and len(set(map(str, outputs))) == 1:
         problem = f"No case could be computed: {outputs[0]}"
+    nothing_wrong = all(check.passed for check in checks) or NOT_WRITTEN in problem
+    diagnosis = None if nothing_wrong else diagnose(task, cases, right, outputs)
     explained = problem or (diagnosis and diagnosis.whole)
     pattern = "" if explained else failing_argument(cases, [check.passed for check in checks])
     return Verdict(checks, problem, diagnosis, pattern, printed, seed)
@@ -245,7 +249,7 @@ def error_in(path: Path) -> str:
     if kind == "Refused":
         return text
     if kind == "NotImplementedError" and not text:
-        return f"not written yet (NotImplementedError{where})"
+        return f"{NOT_WRITTEN} (NotImplementedError{where})"
     if kind == "SystemExit":
         return f"it exits the program{where} (SystemExit)."
     if kind == "MemoryError" or "can't allocate memory" in text:

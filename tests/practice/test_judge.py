@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from attnviz.practice import child
 from attnviz.practice.__main__ import main
@@ -265,3 +266,21 @@ def test_what_runs_is_reported_while_it_runs(written):
 def test_the_limits_stand_where_the_task_is_read():
     assert all(f"# Limits: {LIMITS}." in task.source() for task in TASKS.values())
     assert f"{SECONDS:.0f} s" in LIMITS and "1 GiB" in LIMITS
+
+
+def test_a_verdict_is_computed_with_one_thread(tmp_path):
+    """On a busy machine of two cores, a second thread's waiting took ten times as long as the computation."""
+    torch.set_num_threads(2)
+    try:
+        judge(tmp_path / "nothing.py", TASKS["rms-norm"])
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_an_unwritten_file_is_not_compared_with_mistakes(tmp_path, monkeypatch):
+    """Running all mistaken versions of the task would take seconds before it says that nothing is written yet."""
+    monkeypatch.setattr("attnviz.practice.judge.diagnose", lambda *_: pytest.fail("compared with mistakes"))
+    file = tmp_path / "gqa.py"
+    file.write_text(TASKS["gqa"].source(), encoding="utf-8")
+    assert judge(file, TASKS["gqa"]).problem.startswith("No case could be computed: not written yet")
