@@ -26,7 +26,7 @@ def without_encoding(source: str) -> Iterator[str]:
             continue
         name = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
         given = {keyword.arg for keyword in node.keywords}
-        if name not in OPENING or "encoding" in given:
+        if name not in OPENING or "encoding" in given or ast.unparse(node.func) == "Image.open":  # no text
             continue
         method = isinstance(node.func, ast.Attribute) and name in ("read_text", "write_text")
         modes = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
