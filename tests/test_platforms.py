@@ -46,7 +46,8 @@ def test_text_without_an_encoding_is_noticed() -> None:
 
 
 EVERYTHING = f"""
-import importlib, os, pkgutil, signal, sys
+import importlib, os, pkgutil, signal, sys, sysconfig
+sysconfig.get_config_vars()  # read once, from a file that is named by sys.platform
 import numpy, plotly, psutil, safetensors.torch, streamlit, tokenizers, torch
 from streamlit.proto import BackMsg_pb2
 import streamlit.web.server.starlette
