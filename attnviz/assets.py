@@ -75,12 +75,16 @@ def bundled(script: str, instead: Mapping[str, str] | None = None) -> str:
     wanted: dict[str, set[str]] = {each: set() for each in files}  # what others import from each
     for each in files:
         for names, path in _imports(each, instead or {}):
-            wanted[path].update(re.findall(r"\w+", names))
+            if names.startswith("{"):  # otherwise it is the default export
+                wanted[path].update(re.findall(r"\w+", names))
     return "const modules = {};\n" + "".join(_as_function(each, wanted[each], instead or {}) for each in files)
 
 
 def _as_function(script: str, exported: Collection[str], instead: Mapping[str, str]) -> str:
-    imports = "".join(f"const {names} = modules[{json.dumps(path)}];\n" for names, path in _imports(script, instead))
+    imports = "".join(
+        f"const {names} = modules[{json.dumps(path)}]{'' if names.startswith('{') else '.drawing'};\n"
+        for names, path in _imports(script, instead)
+    )
     body, n_defaults = DEFAULT.subn("const drawing = ", IMPORT.sub("", SCRIPTS[script]))
     given = ", ".join([*sorted(exported), *["drawing"] * n_defaults])
     return (

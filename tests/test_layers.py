@@ -63,6 +63,7 @@ NEXT_ON_THE_LEFT = {
     "session": ("exercises", "cost"),
     "compute": ("session", "figures", "layerwise", "recorded", "practice"),
     "assets": (),
+    "notebook": ("assets", "figures", "runs"),
     "server": ("assets", "compute"),
     "ui": ("server",),  # its frame draws the workarounds that run in the browser
     "pages": ("ui",),
@@ -100,6 +101,7 @@ PACKAGES = {
     "compute": {"numpy", "cachetools"},
     "ui": {"numpy", "streamlit", "segno", "starlette"},  # starlette: st.App takes the route and the middleware as such
     "assets": set(),
+    "notebook": {"numpy"},
     "server": {"streamlit", "starlette", "google", "psutil"},  # google: the messages of Streamlit's protocol
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},

@@ -2,7 +2,7 @@
 // be a compositor layer each), and handles pointer and keys without the server.
 import { begun, boxOf, clamp, el, isBrowsers, partsOf, POINT, presses, slideHeight, TOUCH, zoomOf } from "./call.js";
 import {
-  beside, colours, fingers, hovering, isDark, named, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, sideOfKeys, unpack, ways, weightOf, weightText,
+  beside, colours, fingers, hovering, isDark, named, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, sideOfKeys, unpack, ways, weightAt, weightOf,
 } from "./packed_weights.js";
 import { columnsOf, inRows, inSight, STEP, widths, zoomButtons, zooming, zoomTo } from "./head_zoom.js";
 import { saveButtons } from "./save_buttons.js";
@@ -65,7 +65,7 @@ function picture(view) {
 }
 
 // What the elements are built from. The numbers of `measures` only sort them: new ones come with every text and mask.
-const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.reads, d.rows, d.roles, Object.keys(d.measures ?? {})]);
+const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.heads, d.kv, d.kvNames, d.reads, d.rows, d.roles, Object.keys(d.measures ?? {})]);
 
 const sortedByData = ({ show }) => show === "near" || show.startsWith("by:");
 
@@ -78,7 +78,7 @@ function tools(view) {
   view.zoom = 1;
   const { d } = view, many = d.layers * d.shape[1] > MANY;
   view.show ??= many ? "overview" : "layers";
-  if (d.roles) view.tools.append(shownHeads(view, many));
+  if (d.roles || d.orders) view.tools.append(shownHeads(view, many));
   else view.show = many ? "overview" : "layers";
   view.zooms = many || !!d.roles;
   if (view.zooms) view.tools.append(zoomButtons(view));
@@ -87,11 +87,11 @@ function tools(view) {
 function shownHeads(view, many) {
   const { d } = view;
   const count = {};
-  d.roles.flat().forEach(([name]) => (count[name] = (count[name] ?? 0) + 1));
-  const choices = [["overview", "overview: all heads, small"], ["layers", "all heads, layer by layer"], ["roles", "all heads, sorted by role"],
+  d.roles?.flat().forEach(([name]) => (count[name] = (count[name] ?? 0) + 1));
+  const choices = [["overview", "overview: all heads, small"], ["layers", "all heads, layer by layer"], ...(d.roles ? [["roles", "all heads, sorted by role"]] : []),
     ...Object.keys(d.measures ?? {}).map((name) => ["by:" + name, `all heads, sorted by ${name}`]),
     ["near", "all heads, most similar to the selected first"],
-    ["=induction", `find the induction heads (${count.induction ?? 0})`],
+    ...(d.roles ? [["=induction", `find the induction heads (${count.induction ?? 0})`]] : []),
     ...Object.keys(count).filter((name) => name !== "induction").sort().map((name) => ["=" + name, `only ${name} (${count[name]})`])];
   const select = el("select");
   select.setAttribute("aria-label", "Heads shown");
@@ -146,7 +146,7 @@ function columns(view) {
       box.style.gridArea = `${down} / ${next} / auto / span ${span}`;
       next += +span;
     }
-    line.firstChild.classList.toggle("further", across > 0);
+    line.firstChild?.classList.toggle("further", across > 0);
     grid.append(line);
   };
   for (let across = 0; across < view.columns; across++) at(brackets(d, all), 1, across);
@@ -166,16 +166,20 @@ function row(before, view, heads) {
   const line = el("div", "row");
   line.setAttribute("role", "row");
   before[0].setAttribute("role", "rowheader");
-  line.append(...before, ...heads.map(([layer, head]) => makeHead(view, layer, head)));
+  line.append(...before, ...heads.map(([layer, head]) => (hasHead(view.d, layer, head) ? makeHead(view, layer, head) : el("div", ""))));
   return line;
 }
+
+// Layers may have fewer heads than there are columns.
+const hasHead = (d, layer, head) => !d.heads || head < d.heads[layer];
+const nameOf = (d, [layer, head]) => `${d.short?.[layer] ?? `L${layer}`} H${head}`;
 
 function groups(view) {
   const { d, show } = view, [L, H] = d.shape;
   if (show !== "near" && !show.startsWith("by:")) return byRole(view);
   const value = show === "near" ? similarTo(d, d.selected) : ([layer, head]) => d.measures[show.slice(3)][layer][head] ?? -Infinity;
-  const all = Array.from({ length: L * H }, (_, i) => [Math.floor(i / H), i % H]).map((at) => [...at, value(at)]);
-  const named = show === "near" ? `most similar to L${d.selected[0]} H${d.selected[1]} (cosine of the maps)` : `largest ${show.slice(3)} first`;
+  const all = Array.from({ length: L * H }, (_, i) => [Math.floor(i / H), i % H]).filter((at) => hasHead(d, ...at)).map((at) => [...at, value(at)]);
+  const named = show === "near" ? `most similar to ${nameOf(d, d.selected)} (cosine of the maps)` : `largest ${show.slice(3)} first`;
   return [[named, all.sort((a, b) => b[2] - a[2])]];
 }
 
@@ -204,7 +208,7 @@ function byRole({ d, show }) {
 
 function brackets(d, heads) {
   const line = el("div", "row"), runs = [];
-  if (d.kv[0].length) return line; // each layer has KV heads of its own
+  if (d.kv[0].length || !d.kvNames.length) return line; // each layer has KV heads of its own, or their number is not known
   for (const head of heads) {
     const kv = d.kv[head], run = runs.at(-1);
     if (run?.kv === kv) run.heads.push(head);
@@ -225,13 +229,13 @@ function brackets(d, heads) {
 
 function makeHead(view, layer, head) {
   const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap");
-  const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
+  const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : nameOf(d, [layer, head]), reads = readBy(d, layer, head);
   const dotted = !!role && d.dotted.includes(role[0]);
   box.classList.toggle("has-role", dotted);
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
-  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${readBy(d, layer, head)}` + (role ? ", " + role[2] : ""));
+  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}` + (reads && `, reads ${reads}`) + (role ? ", " + role[2] : ""));
   box.style.setProperty("--hue", d.marks[kvOf(d, layer, head)]);
   map.append(el("i", "mark"), ...(dotted ? [el("i", "dot")] : [])); // an element, which a saved picture has too
   cap.append(el("b", "", name), pin);
@@ -245,7 +249,7 @@ function makeHead(view, layer, head) {
 }
 
 const kvOf = (d, layer, head) => (d.kv[layer]?.length ? d.kv[layer] : d.kv)[head];
-const readBy = (d, layer, head) => d.reads?.[layer][head] ?? d.kvNames[kvOf(d, layer, head)];
+const readBy = (d, layer, head) => d.reads?.[layer][head] ?? d.kvNames[kvOf(d, layer, head)] ?? "";
 const same = (box, [layer, head]) => box.layer === layer && box.head === head;
 
 const write = (at, text) => at.textContent === text || (at.title = at.textContent = text); // unchanged text is not rewritten, to avoid a layout
@@ -266,16 +270,16 @@ function mark(view) {
 }
 
 function legend(view) {
-  const { d, dark, legend: line } = view, kv = kvOf(d, ...d.selected), top = d.tops[d.selected[0]], shown = JSON.stringify([dark, kv, top, d.ramps, d.masked, !!d.roles, !!d.merged]);
+  const { d, dark, legend: line } = view, kv = kvOf(d, ...d.selected), top = d.tops[d.selected[0]], shown = JSON.stringify([dark, kv, top, d.unit, d.masks, d.ramps, d.masked, !!d.roles, !!d.merged]);
   if (view.legendShown === shown) return;
   view.legendShown = shown;
   const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
   const mode = dark ? "dark" : "light", signed = top !== 1;
   bar.style.background = rampOf([...(signed ? [...d.below[mode]].reverse() : []), ...d.ramps[mode][kv]]);
   grey.style.background = `rgba(${d.masked})`;
-  scale.append(signed ? `effective weight −${top}` : "weight 0", bar, `${top} (square-root scale)`);
+  scale.append(signed ? `effective weight −${top}` : "weight 0", bar, `${top * (d.unit ?? 1)} (square-root scale)`);
   mask.append(grey, "masked");
-  line.replaceChildren(scale, mask, el("span", "", d.merged ? "row = query, mean of a character’s tokens; column = key, sum of a character’s tokens" : "row = query; column = key"),
+  line.replaceChildren(scale, ...(d.masks === false ? [] : [mask]), el("span", "", d.merged ? "row = query, mean of a character’s tokens; column = key, sum of a character’s tokens" : "row = query; column = key"),
     ...(d.roles ? [el("span", "dots", dotsOf(d))] : []),
     el("span", "keys", keysOf(view)));
 }
@@ -405,15 +409,15 @@ function choose(view, box) {
 
 function showReadout(view) {
   const { d, at, cell, read, grid } = view, kv = kvOf(d, at.layer, at.head);
-  const role = d.roles?.[at.layer][at.head][2], does = role ? `: ${role}; here: ${d.here[at.layer][at.head]}` : "";
-  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${readBy(d, at.layer, at.head)}${does}. `];
+  const role = d.roles?.[at.layer][at.head][2], does = role ? `: ${role}; here: ${d.here[at.layer][at.head]}` : "", reads = readBy(d, at.layer, at.head);
+  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), `${reads && ` reads ${reads}`}${does}. `];
   grid.classList.toggle("pointed", !!cell);
   read.style.borderColor = d.marks[kv];
   if (cell) {
     const [, H, N, M] = d.shape, [q, k] = cell;
     place(grid.style, q, k, N, M);
-    const weight = blockOf(d, 0) * blockOf(d, 1) > 1 ? "largest weight " : "weight ", code = d.cells[((at.layer * H + at.head) * N + q) * M + k];
-    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightText(code, d.steps, weight)));
+    const weight = blockOf(d, 0) * blockOf(d, 1) > 1 ? "largest weight " : "weight ", i = ((at.layer * H + at.head) * N + q) * M + k;
+    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightAt(d, i, weight)));
   } else line.push(`${POINT} a cell for its weight.`);
   read.replaceChildren(...line);
 }

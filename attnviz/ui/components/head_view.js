@@ -2,7 +2,7 @@
 // query or key is sent to the server.
 import { begun, boxOf, el, isBrowsers, partsOf, pointOn, presses, slideHeight, TOUCH } from "./call.js";
 import {
-  beside, colours, fingers, hovering, isDark, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, sideOfKeys, sizeOf, unpack, ways, weightText,
+  beside, colours, fingers, hovering, isDark, painter, placeOf, rampOf, ratioOf, scale, sharply, sheet, short, sideOfKeys, sizeOf, unpack, ways, weightAt,
 } from "./packed_weights.js";
 import { foldAll } from "./folded.js";
 import { saveButtons } from "./save_buttons.js";
@@ -18,6 +18,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   foldAll(root);
   // a head chosen in the grid: sent from here, so that only this part reruns
   document.addEventListener("attnviz-head", (e) => { view.send("head", e.detail); intoSight(root); }, { signal: call.signal });
+  document.addEventListener("attnviz-row", (e) => { if (!view.telling) markRow(view, e.detail); }, { signal: call.signal }); // pointed at elsewhere
   update(view, data);
   return call.end;
 }
@@ -29,9 +30,9 @@ function intoSight(root) {
 }
 
 function create(root) {
-  const names = ["title", "note", "query", "key", "colour", "exclude", "pin", "read", "map", "bar", "whole"];
+  const names = ["title", "note", "query", "key", "colour", "exclude", "pin", "read", "map", "bar", "whole", "hint", "calculation"];
   const view = { root, ...partsOf(root, names) };
-  root.querySelector(".hint").textContent = HINT;
+  view.hint.textContent = HINT;
   view.paint = painter(root, () => paint(view));
   root.fill = () => paint(view);
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
@@ -58,6 +59,8 @@ function update(view, bytes) {
   Object.assign(view.key, { value: d.chosen });
   Object.assign(view.colour, { value: d.scale });
   Object.assign(view.exclude, { checked: d.exclude });
+  view.calculation.hidden = !d.texts.whole;
+  view.pin.hidden = d.pinned === undefined;
   view.pin.textContent = d.pinned ? "Unpin this head" : "Pin to compare";
   view.map.setAttribute("aria-label", d.alt);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, wherever it was chosen
@@ -163,10 +166,11 @@ function write(ink, view, { left, top, width, height, T, S }, rowNames, columnNa
 function paintBar({ d, bar, dark }) {
   const top = d.tops[+d.exclude], [stops] = d.ramps[dark ? "dark" : "light"];
   const below = d.below?.[dark ? "dark" : "light"], share = (along) => top * SCALES[d.scale].shareAt(along, decades(d));
+  const marked = (v) => v * (d.unit ?? 1);
   bar.lastChild.textContent = below ? "effective weight" : "weight";
   bar.firstElementChild.style.background = rampOf([...(below ? [...below].reverse() : []), ...stops]);
   const marks = below ? [-share(1), -share(0.5), 0, share(0.5), share(1)] : [0, 0.25, 0.5, 0.75, 1].map(share);
-  bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(3)).replace("-", "−"))));
+  bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+marked(v).toPrecision(3)).replace("-", "−"))));
 }
 
 // ---- pointer and keys
@@ -210,13 +214,28 @@ function chooseScale(view) {
 // ---- texts
 
 function showReadout(view, cell) {
-  const { d, map, plot, read } = view, [q, k] = cell ?? [d.query, d.key], mark = map.lastElementChild;
+  const { d, read } = view, [q, k] = cell ?? [d.query, d.key];
   view.cell = cell;
+  view.telling = true;
   document.dispatchEvent(new CustomEvent("attnviz-row", { detail: cell && (d.tokens?.[q] ?? q) })); // the text is shaded by this query
+  view.telling = false;
   const outside = d.exclude && !k ? "outside the colour scale, weight " : "weight ";
-  read.replaceChildren("Query ", name(d, q), " → key ", name(sideOfKeys(d), k), ": ", el("b", "", weightText(d.cells[q * d.shape[3] + k], d.steps, outside)));
-  mark.hidden = !cell;
-  if (cell) Object.assign(mark.style, { left: `${plot.left + (k * plot.width) / plot.S}px`, top: `${plot.top + (q * plot.height) / plot.T}px`,
-    width: `${Math.max(5, plot.width / plot.S)}px`, height: `${Math.max(5, plot.height / plot.T)}px` });
+  read.replaceChildren("Query ", name(d, q), " → key ", name(sideOfKeys(d), k), ": ", el("b", "", weightAt(d, q * d.shape[3] + k, outside)));
+  place(view, cell && { left: k, top: q, across: 1 });
+}
+
+// Marks a row that is pointed at in the text or the lines; null for none.
+function markRow(view, token) {
+  const { d, cell } = view, row = token === null || !d.tokens ? token : d.keys ? d.tokens.indexOf(token) : d.tokens.findIndex((last) => last >= token);
+  if (token === null) place(view, cell && { left: cell[1], top: cell[0], across: 1 });
+  else if (row >= 0 && row < d.shape[2]) place(view, { left: 0, top: row, across: d.shape[3] });
+}
+
+// Puts the mark on cells, or hides it; a map out of sight is not painted yet.
+function place({ map, plot }, at) {
+  const mark = map.lastElementChild;
+  mark.hidden = !at || !plot;
+  if (at && plot) Object.assign(mark.style, { left: `${plot.left + (at.left * plot.width) / plot.S}px`, top: `${plot.top + (at.top * plot.height) / plot.T}px`,
+    width: `${Math.max(5, (at.across * plot.width) / plot.S)}px`, height: `${Math.max(5, plot.height / plot.T)}px` });
 }
 

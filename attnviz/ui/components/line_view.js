@@ -1,6 +1,6 @@
 // The line view in the browser: two columns of tokens, and between them a canvas as tall as the visible part.
-import { clamp, el, POINT, presses, slideHeight, TOUCH } from "./call.js";
-import { named, once, painter, ratioOf, unpack, weightText } from "./packed_weights.js";
+import { begun, clamp, el, POINT, presses, slideHeight, TOUCH } from "./call.js";
+import { named, once, painter, ratioOf, unpack, weightAt, weightText } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 
 const ROW = 20, LOWEST = 11, AROUND = 120; // CSS pixels: row height, the same where a presented text would not fit, height around the rows
@@ -11,9 +11,11 @@ const HINT = TOUCH ? "Tap a token to see only its lines; tap it again for all."
 
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".lv");
-  const view = (root.view ??= create(root));
+  const view = (root.view ??= create(root)), call = begun(root);
+  document.addEventListener("attnviz-row", (e) => follow(view, e.detail), { signal: call.signal });
   if (view.bytes !== data) update(view, data);
   draw(view);
+  return call.end;
 }
 
 function create(root) {
@@ -27,8 +29,8 @@ function create(root) {
   view.sides.forEach((side, axis) => {
     side.tabIndex = 0;
     side.setAttribute("role", "listbox");
-    side.onpointermove = (e) => { if (e.target.at && String(e.target.at) !== String(view.at)) look(view, e.target.at); };
-    side.onpointerleave = () => look(view, view.pinned);
+    side.onpointermove = (e) => { if (e.target.at && String(e.target.at) !== String(view.at)) { look(view, e.target.at); tell(view); } };
+    side.onpointerleave = () => { look(view, view.pinned); tell(view); };
     side.onclick = (e) => { if (e.target.at) keep(view, e.target.at); };
     side.onfocus = () => { if (side.matches(":focus-visible")) look(view, view.at?.[0] === axis ? view.at : [axis, view.at?.[1] ?? 0]); };
     side.onblur = () => look(view, view.pinned);
@@ -40,7 +42,7 @@ function create(root) {
 function update(view, bytes) {
   const old = view.d, d = (view.d = unpack(bytes));
   view.bytes = bytes;
-  if (String(old?.names) !== String(d.names)) view.off.clear();
+  if (JSON.stringify([old?.names, old?.alone]) !== JSON.stringify([d.names, d.alone])) view.off = new Set(d.alone && d.names.map((_, i) => i).filter((i) => i !== d.alone[1]));
   if (JSON.stringify([old?.labels, old?.first]) !== JSON.stringify([d.labels, d.first])) {
     view.pinned = view.at = null;
     view.sides.forEach((side, axis) => fill(view, side, axis));
@@ -49,8 +51,8 @@ function update(view, bytes) {
   view.note.textContent = d.note;
   tools(view);
   look(view, view.pinned);
-  const legend = d.names.map((name, i) => [d.marks[i], `${name} reads ${d.reads[i]}`]);
-  saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read, .note", stage: () => staged(view) }));
+  const legend = () => active(view).map((i) => [d.marks[i], d.names[i] + (d.reads[i] && ` reads ${d.reads[i]}`)]);
+  saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend: legend(), unsaved: ".tools, .read, .note", stage: () => staged(view) }));
 }
 
 // For saving: all tokens, not only the visible ones, and the lines as vector shapes.
@@ -100,7 +102,7 @@ function tools(view) {
 function chip(view, name, i) {
   const button = el("button", "", name);
   button.style.setProperty("--hue", view.d.marks[i]);
-  button.title = `reads ${view.d.reads[i]}`;
+  if (view.d.reads[i]) button.title = `reads ${view.d.reads[i]}`;
   button.setAttribute("aria-pressed", !view.off.has(i));
   button.onclick = () => {
     if (!view.off.delete(i)) view.off.add(i);
@@ -129,6 +131,20 @@ function cutoffs(view) {
 const cutOf = (view) => (view.cut ??= cutoffs(view));
 
 // ---- the selection
+
+// In a notebook, the head's map, the text and the lines follow a query that is pointed at in one of them.
+function follow(view, row) {
+  if (view.telling || view.d.rowsFrom === undefined) return;
+  const at = row === null ? view.pinned : [0, row - view.d.rowsFrom];
+  if (!at || view.d.labels[at[0]][at[1]] !== undefined) look(view, at);
+}
+
+function tell(view) {
+  if (view.d.rowsFrom === undefined) return;
+  view.telling = true;
+  document.dispatchEvent(new CustomEvent("attnviz-row", { detail: view.at?.[0] === 0 ? view.at[1] + view.d.rowsFrom : null }));
+  view.telling = false;
+}
 
 function look(view, at) {
   const nothing = !at && !view.at; // no row is marked, and none has to be
@@ -160,7 +176,7 @@ function weights(view, [axis, index]) {
     const [q, k] = axis ? [other, index] : [index, other], found = [];
     for (let h = 0; h < H; h++) {
       const cell = d.cells[(h * T + q) * S + k];
-      if (!off.has(h) && cell <= d.steps && cell >= cut[h * T + q]) found.push([h, cell]);
+      if (!off.has(h) && cell <= d.steps && cell >= cut[h * T + q]) found.push([h, cell, (h * T + q) * S + k]);
     }
     return found;
   });
@@ -182,9 +198,9 @@ function showReadout(view, shown) {
   const { d, at, read } = view, nameOf = (axis, i) => named(placeAt(d, axis, i), d.labels[axis][i]);
   if (!at) return void (read.textContent = `${HINT} Line thickness = attention weight.`);
   const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${nameOf(axis, index)}`), axis ? " is read by: " : " reads: "];
-  const all = shown.flatMap((heads, other) => heads.map(([h, cell]) => ({ h, cell, other }))).sort((a, b) => b.cell - a.cell);
-  all.slice(0, 4).forEach(({ h, cell, other }, i) =>
-    line.push(i ? "; " : "", el("bdi", "", nameOf(1 - axis, other)), ` ${weightText(cell, d.steps)}` + (d.names.length > 1 ? ` (${d.names[h]})` : "")));
+  const all = shown.flatMap((heads, other) => heads.map(([h, cell, i]) => ({ h, cell, other, i }))).sort((a, b) => b.cell - a.cell);
+  all.slice(0, 4).forEach(({ h, other, i: at }, i) =>
+    line.push(i ? "; " : "", el("bdi", "", nameOf(1 - axis, other)), ` ${weightAt(d, at)}` + (d.names.length > 1 ? ` (${d.names[h]})` : "")));
   if (all.length > 4) line.push(`; and ${all.length - 4} more`);
   if (!all.length) line.push("no line is drawn");
   read.replaceChildren(...line);
@@ -204,6 +220,7 @@ function key(view, axis, e) {
   else if (to === undefined) return;
   else {
     look(view, [axis, clamp(to, 0, n - 1)]);
+    tell(view);
     reveal(view, view.at[1]);
   }
   e.preventDefault();

@@ -29,6 +29,7 @@ export function parts(bytes) {
 }
 
 export function unpack(bytes) {
+  if (bytes.cells) return bytes; // as a notebook's page has them
   const [header, buffer] = parts(bytes), body = new Uint16Array(buffer), [L, H, N, M] = header.shape;
   if (!header.triangle) return { ...header, cells: body };
   const cells = new Uint16Array(L * H * N * M).fill(header.steps + 1);
@@ -160,6 +161,9 @@ function largest(cells, M, q0, q1, k0, k1, masked) {
 
 // A cell has steps of a ten-thousandth: of a smaller weight it only tells that it is smaller.
 export const weightText = (cell, steps, before = "") => (cell === steps + 1 ? "masked" : before + (cell ? printed(weightOf(cell, steps)) : "< 0.0001"));
+
+// The weight of the cell at this index; a notebook's page has more digits of it than the cell.
+export const weightAt = (d, at, before = "") => (d.textOf && d.cells[at] !== d.steps + 1 ? before + d.textOf(at) : weightText(d.cells[at], d.steps, before));
 
 // A score, weight or probability as the server prints it: "0.3101", "3.1·10⁻⁶", "0". The server sends rounded numbers, so that
 // nothing is rounded twice.

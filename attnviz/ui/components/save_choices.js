@@ -12,9 +12,13 @@ export function fillBar(bar, key, save, nameOf, between = () => {}) {
   };
   for (const kind of ["PNG", "SVG"]) add(kind, nameOf(kind), () => save(kind.toLowerCase()));
   copyButton(add, save);
-  const link = add("Link", "Copy the link to this drawing", () => copyText(() => linkTo(key).href, link, "Link"));
+  if (!document.attnvizSave?.alone) linkButton(add, key); // a notebook's page has no link
   between(add);
   choicesButton(bar, add);
+}
+
+function linkButton(add, key) {
+  const link = add("Link", "Copy the link to this drawing", () => copyText(() => linkTo(key).href, link, "Link"));
 }
 
 function copyButton(add, save) {

@@ -13,13 +13,20 @@ const LOCAL = /^(127|10|0|169\.254|192\.168|172\.(1[6-9]|2\d|3[01]))\.[\d.]+$|^\
 export const isHosted = (host = location.hostname) => !LOCAL.test(host);
 
 export function savedAs() {
-  const { link = true, transparent = false } = JSON.parse(sessionStorage.getItem(CHOICES) ?? "{}");
+  const { link = true, transparent = false } = chosen();
   return { link: link && document.attnvizSave.isHosted(), transparent };
 }
 
+let untilClosed = {};
+
+function chosen() {
+  try { return JSON.parse(sessionStorage.getItem(CHOICES) ?? "{}"); } catch { return untilClosed; } // a notebook's frame may not store
+}
+
 function chooseSaved(name, value) {
-  const now = { ...JSON.parse(sessionStorage.getItem(CHOICES) ?? "{}"), [name]: value };
-  sessionStorage.setItem(CHOICES, JSON.stringify(now));
+  const now = { ...chosen(), [name]: value };
+  untilClosed = now;
+  try { sessionStorage.setItem(CHOICES, JSON.stringify(now)); } catch { /* as in chosen */ }
   document.dispatchEvent(new CustomEvent(SHOWN));
 }
 
@@ -33,7 +40,7 @@ export function savingMenu() {
     box.append(label);
   };
   add("transparent", transparent, "Transparent background");
-  add("link", link, hosted ? "Link to this view" : "Link to this view (left out: this address is local)", !hosted);
+  if (!document.attnvizSave.alone) add("link", link, hosted ? "Link to this view" : "Link to this view (left out: this address is local)", !hosted);
   return box;
 }
 

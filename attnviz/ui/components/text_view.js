@@ -1,6 +1,6 @@
 // The text in the browser: the hovered token is the query; every token is shaded by the weight that the query gives it.
 import { begun, boxOf, clamp, el, isBrowsers, partsOf, presses, zoomOf } from "./call.js";
-import { isolated, named, placeOf, printed, short, unpack, weightText } from "./packed_weights.js";
+import { isolated, named, placeOf, printed, short, unpack, weightAt } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -14,11 +14,13 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 function create(root) {
-  const view = { root, ...partsOf(root, ["title", "strongest", "text", "marks", "after", "bars"]) };
-  view.text.onpointermove = (e) => { const token = e.target.closest(".token"); if (token && !view.d.fixed) show(view, token.at); };
-  view.text.onpointerleave = () => show(view, view.d.query);
-  view.text.onclick = (e) => { const token = e.target.closest(".token"); if (token && !view.d.fixed) choose(view, token.at); };
-  view.text.onkeydown = (e) => key(view, e);
+  const view = { root, ...partsOf(root, ["title", "strongest", "asking", "text", "marks", "after", "bars"]) };
+  for (const side of [view.text, view.asking]) {
+    side.onpointermove = (e) => { const row = rowAt(view, e); if (row !== null && row !== view.at) tell(row); };
+    side.onpointerleave = () => tell(null);
+    side.onclick = (e) => { const row = rowAt(view, e); if (row !== null) choose(view, row); };
+    side.onkeydown = (e) => key(view, e);
+  }
   return view;
 }
 
@@ -27,26 +29,42 @@ function update(view, bytes) {
   view.bytes = bytes;
   view.root.style.setProperty("--hue", d.mark);
   view.marks.textContent = d.marks;
-  const other = !old || old.labels.join("\n") !== d.labels.join("\n");
+  const other = !old || textsOf(old) !== textsOf(d);
   if (other) lay(view);
   view.at = undefined;
   show(view, d.query);
-  if (!d.fixed && (other || old.query !== d.query)) reveal(view); // it reads the layout, which is slow for a long text
+  if (other || old.query !== d.query) reveal(view); // it reads the layout, which is slow for a long text
   saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".strongest" }));
 }
 
+const textsOf = (d) => JSON.stringify([d.labels, d.queries, d.first]);
+
+// The head's map, the lines and this text follow a row that is pointed at in one of them; null when the pointer leaves.
+const tell = (row) => document.dispatchEvent(new CustomEvent("attnviz-row", { detail: row }));
+
+// The row of a token that is a query, or null. The queries may be another text's, or begin after the first key.
+function rowAt(view, e) {
+  const token = e.target.closest(".token"), row = token ? rowOf(view, token) : -1;
+  return row >= 0 && row < view.d.shape[2] ? row : null;
+}
+
+const rowOf = ({ d, asking }, token) => (d.queries ? (asking.contains(token) ? token.at : -1) : token.at - (d.first ?? 0));
+
 // Shows "·the" as " the", and keeps the text's line breaks. A line ends where `mayEnd`.
-function lay({ d, text }) {
+function lay({ d, text, asking }) {
   const whole = new Map(d.characters.map((each) => [each[0], each])), laid = [];
   let before = "";
   for (let at = 0; at < d.labels.length; at = whole.get(at)?.[1] ?? at + 1) {
     const written = whole.get(at)?.[2] ?? d.labels[at];
+    if (d.spaced && before && !written.startsWith("##")) laid.push(" "); // its tokens do not say where spaces are
     if (mayEnd(before, written)) laid.push(el("wbr", ""));
     laid.push(...(whole.has(at) ? [characterOf(d, ...whole.get(at))] : tokenOf(d, at)));
     before = written;
   }
   text.replaceChildren(...laid);
   text.tokens = [...text.querySelectorAll(".token")];
+  asking.hidden = !d.queries;
+  asking.replaceChildren(...(d.queries?.labels ?? []).flatMap((_, at) => [...(d.spaced && at ? [" "] : []), ...tokenOf(d.queries, at)]));
 }
 
 function tokenOf(d, at) {
@@ -88,26 +106,28 @@ function show(view, q) {
     const k = token.at;
     const c = cell(view, q, k), masked = c > d.steps;
     token.classList.toggle("masked", masked);
-    token.classList.toggle("query", k === q && !view.d.fixed);
+    token.classList.toggle("query", rowOf(view, token) === q);
     token.style.setProperty("--share", `${masked ? 0 : 65 * Math.sqrt(c / d.steps)}%`);
   }
+  for (const token of view.asking.querySelectorAll(".token")) token.classList.toggle("query", token.at === q);
   showReadout(view, q);
 }
 
 // Scrolls a long text to the token that its title names.
-function reveal({ at, text }) {
-  const zoom = zoomOf(text), box = boxOf(text, zoom), token = boxOf(text.tokens[at], zoom);
+function reveal({ d, at, text }) {
+  if (d.queries) return;
+  const zoom = zoomOf(text), box = boxOf(text, zoom), token = boxOf(text.tokens[at + (d.queries ? 0 : d.first ?? 0)], zoom);
   if (token.top < box.top || token.bottom > box.bottom) text.scrollTop += (token.top + token.bottom - box.top - box.bottom) / (2 * zoom);
 }
 
 const quote = (d, i) => named(placeOf(d, i), d.labels[i]);
-const query = (d, q) => (d.fixed ? named(placeOf(d.fixed, q), d.fixed.labels[q]) : quote(d, q)); // fixed: queries of another text
+const asked = (d, q) => (d.queries ? named(placeOf(d.queries, q), d.queries.labels[q]) : quote(d, q + (d.first ?? 0)));
 
 function showReadout(view, q) {
-  const { d, title, strongest, after, bars } = view, next = d.next?.[q];
-  const most = d.labels.map((_, k) => k).filter((k) => cell(view, q, k) <= d.steps).sort((a, b) => cell(view, q, b) - cell(view, q, a)).slice(0, 3);
-  title.textContent = `${d.fixed ? "Text of the keys, shaded" : "Text shaded"} by the ${d.of} of query ${query(d, q)}`;
-  strongest.textContent = most.length ? `${d.name}, largest ${d.of}: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
+  const { d, title, strongest, after, bars } = view, next = d.next?.[q], row = q * d.shape[3], sizeAt = (k) => d.valueOf?.(row + k) ?? d.cells[row + k];
+  const most = d.labels.map((_, k) => k).filter((k) => cell(view, q, k) <= d.steps).sort((a, b) => sizeAt(b) - sizeAt(a)).slice(0, 3);
+  title.textContent = `${d.queries ? "Text of the keys, shaded" : "Text shaded"} by the ${d.of} of query ${asked(d, q)}`;
+  strongest.textContent = most.length ? `${d.name}, largest ${d.of}: ${most.map((k) => `${quote(d, k)} ${weightAt(d, row + k)}`).join(", ")}.`
     : `${d.name}: ${d.rows && (q < d.rows[0] || q >= d.rows[1]) ? "this run has no row for this query" : "every key of this query is masked"}.`;
   for (const each of [after, bars]) each.style.display = next ? "" : "none";
   if (!next) return; // a saved run predicts nothing
@@ -128,11 +148,10 @@ function choose(view, q) {
 }
 
 function key(view, e) {
-  const way = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[e.key], last = view.d.labels.length - 1;
+  const way = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[e.key], last = view.d.shape[2] - 1;
   if (isBrowsers(e)) return;
-  if (view.d.fixed) return;
   if (presses(e)) choose(view, view.at);
-  else if (way) show(view, clamp(view.at + way, 0, last));
+  else if (way) tell(clamp(view.at + way, 0, last));
   else return;
   reveal(view);
   e.preventDefault();

@@ -53,7 +53,7 @@ def text_view(
         "marks": marks([*labels, *likely]),
         **(_of_run(sides) if sides else {}),
     }  # fmt: skip
-    most = len(labels) - 1
+    most = len(weights) - 1
     data = message(header, cells_of(weights[None, None], allowed[None], max(weights.shape)))
     _mount(
         key=key, data=data, on_query_change=on_event(key, "query", lambda sent: on_query(within(sent, 0, (most, 0))[0]))
@@ -62,5 +62,5 @@ def text_view(
 
 def _of_run(sides: Sides) -> dict:
     """Return what differs for a saved run: which queries it has, and their tokens where they are of another text."""
-    fixed = {"fixed": {"labels": sides.labels, "positions": sides.positions}} if sides.two_texts else {}
-    return {"positions": sides.key_positions, "rows": [sides.rows.start, sides.rows.stop], **fixed}
+    asking = {"queries": {"labels": sides.labels, "positions": sides.positions}} if sides.two_texts else {}
+    return {"positions": sides.key_positions, "rows": [sides.rows.start, sides.rows.stop], **asking}
