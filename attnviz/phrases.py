@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,12 @@ EQUALS = re.compile(r"(?<!\w)(\w[\w₀-₉ₐ-ₜ]{0,3}) = (?=[\d√(−-])")  #
 def count(n: int, what: str) -> str:
     """Format a count with its noun: "1 KV head", "4 KV heads"."""
     return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def day(iso: str) -> str:
+    """Write an ISO date as in a sentence: "29 November"."""
+    date = datetime.date.fromisoformat(iso)
+    return f"{date.day} {date:%B}"
 
 
 def written(value: float, form: str) -> str:

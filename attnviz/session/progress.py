@@ -43,7 +43,7 @@ class LessonState:
 
 @dataclass(frozen=True)
 class MistakeState:
-    """Whether the mistake was found or its effect predicted at the first try, and when it was answered last."""
+    """A mistake that was found: whether at the first try, and when."""
 
     found: bool
     at: str

@@ -16,7 +16,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.session.lesson import Lesson, Step
 from attnviz.session.pages import ELEMENTS
 from attnviz.session.settings import Settings
-from attnviz.ui import presenter, state
+from attnviz.ui import presenter, progress, state
 from attnviz.ui.components.lesson_mark import lesson_mark
 
 _ANSWERED, _FOLDED = "answered", "lesson text hidden"  # session keys: the place whose answer is shown; for all steps
@@ -90,6 +90,8 @@ def _bar(view: View) -> None:
         st.button("Close", key="lesson-close", on_click=_leave)
         return
     number = min(s.lesson_step, len(lesson.steps))
+    if not s.present:  # a lecturer's presentation is nobody's progress
+        progress.reached(lesson.name, number, last=number == len(lesson.steps))
     step, at_step = lesson.step(number), View(lesson.settings(number))
     left_step = _left_step(step, s, at_step.settings)
     text, question, answer = (placeholders.filled(each, at_step) for each in (step.text, step.question, step.answer))

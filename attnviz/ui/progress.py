@@ -71,9 +71,9 @@ def reached(lesson: str, step: int, *, last: bool) -> None:
     _put("lessons", lesson, LessonState(step, day))
 
 
-def answered_mistake(name: str, found: bool) -> None:
-    """Record the first answer to a mistake: whether it was right."""
-    _put("mistakes", name, MistakeState(found, now()))
+def found_mistake(name: str, at_once: bool) -> None:
+    """Record that the person found a mistake, and whether they did at the first try."""
+    _put("mistakes", name, MistakeState(at_once, now()))
 
 
 def judged(task: str, mistake: str | None) -> None:

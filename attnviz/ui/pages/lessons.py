@@ -7,9 +7,10 @@ import streamlit as st
 from attnviz.compute import lessons as compute
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
-from attnviz.phrases import count
+from attnviz.phrases import count, day
 from attnviz.session.lesson import Lesson
-from attnviz.ui import state
+from attnviz.session.progress import LessonState
+from attnviz.ui import progress, state
 
 COLUMNS = 2
 
@@ -45,18 +46,32 @@ def lesson_list(view: View) -> None:
 
 
 def _cards(view: View, lessons: list[Lesson]) -> None:
+    kept = progress.get().lessons
     for at in range(0, len(lessons), COLUMNS):  # row by row, so that a phone and a screen reader keep their order
         row = enumerate(lessons[at : at + COLUMNS], at + 1)
         for column, (number, lesson) in zip(st.columns(COLUMNS), row, strict=False):
             with column.container(border=True, height="stretch"):
-                _lesson(number, lesson, view.settings.lesson_step if view.settings.lesson == lesson.name else 0)
+                _lesson(view, number, lesson, kept.get(lesson.name))
 
 
-def _lesson(number: int, lesson: Lesson, at: int) -> None:
-    first = lesson.step(at or 1)
+def _lesson(view: View, number: int, lesson: Lesson, kept: LessonState | None) -> None:
+    """Draw a lesson's card: a link to where the person is in it, and a tick where it is done."""
+    open_now = view.settings.lesson == lesson.name
+    reached = min(kept.step, len(lesson.steps)) if kept and not kept.done and kept.step > 1 else 0
+    at = view.settings.lesson_step if open_now else reached
+    first, tick = lesson.step(at or 1), ":green[:material/check:] " * bool(kept and kept.done)
     st.page_link(
-        first.page.file, label=f"**{number} · {lesson.title}**", icon=":material/arrow_forward:", icon_position="right",
-        query_params=lesson.settings(at or 1).to_link(),
+        first.page.file, label=f"{tick}**{number} · {lesson.title}**", icon=":material/arrow_forward:",
+        icon_position="right", query_params=lesson.settings(at or 1).to_link(),
     )  # fmt: skip
     steps = f"{count(len(lesson.steps), 'step')}, about {count(lesson.minutes, 'minute')}"
-    st.caption(f"{lesson.about} {steps}.{f' You are at step {at}.' if at else ''}")
+    st.caption(f"{lesson.about} {steps}.{_where(at, open_now, kept)}")
+
+
+def _where(at: int, open_now: bool, kept: LessonState | None) -> str:
+    """Say where the person is in a lesson, or when they were through with it."""
+    if open_now:
+        return f" You are at step {at}."
+    if kept and kept.done:
+        return f" Done on {day(kept.done)}."
+    return f" You reached step {at}: it opens there." if at else ""

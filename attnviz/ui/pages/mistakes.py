@@ -13,7 +13,7 @@ from attnviz.mistakes.runs import format_number
 from attnviz.phrases import count, listed
 from attnviz.session.openable import MODEL_NAMES
 from attnviz.session.pages import PAGES
-from attnviz.ui import charts, state
+from attnviz.ui import charts, progress, state
 from attnviz.ui.components.focus_next import focus_next
 
 EFFECTS = {
@@ -84,7 +84,9 @@ def _score(view: View, n: int) -> str:
     found = sum(line in compute_mistakes.excerpt(view.but(mistake=name)).mistaken for name, line in lines.items())
     parts = [f"{found} of {count(len(lines), 'line')} found"] if lines else []
     parts += [f"{right} of {len(answers)} answered right"] if answers else []
-    return f"{', '.join(parts)} at the first try. {count(n, 'mistake')}." if parts else f"{count(n, 'mistake')}."
+    first_tries = f"{', '.join(parts)} at the first try. " if parts else ""
+    kept = len(progress.get().mistakes.keys() & mistakes.keys())
+    return f"{first_tries}{count(n, 'mistake')}{f', {kept} of them found so far' if kept else ''}."
 
 
 def _title(view: View, name: str) -> str:
@@ -96,15 +98,23 @@ def _title(view: View, name: str) -> str:
 
 
 def _marked(view: View, name: str) -> str:
-    answer = _stored(ANSWERS).get(name, SKIPPED)
-    if answer == SKIPPED:
-        answer = _stored(FIRST_ANSWERS).get(name, SKIPPED)
-    mark = "" if answer == SKIPPED else f" :material/{'check' if answer == all_mistakes()[name].answer else 'close'}:"
+    mark = {True: " :material/check:", False: " :material/close:", None: ""}[_is_right(name)]
     return _title(view, name) + mark
 
 
+def _is_right(name: str) -> bool | None:
+    """Check whether the answer was right, or the mistake was found in an earlier session; None without an answer."""
+    answer = _stored(ANSWERS).get(name, SKIPPED)
+    if answer == SKIPPED:
+        answer = _stored(FIRST_ANSWERS).get(name, SKIPPED)
+    if answer == SKIPPED:
+        return True if name in progress.get().mistakes else None
+    return answer == all_mistakes()[name].answer
+
+
 def _with_subject(view: View, name: str) -> str:
-    return f"{SUBJECTS[all_mistakes()[name].subject]} · {_title(view, name)}"
+    tick = {True: " ✓", False: " ✗", None: ""}[_is_right(name)]
+    return f"{SUBJECTS[all_mistakes()[name].subject]} · {_title(view, name)}{tick}"
 
 
 def _choose(key: str) -> None:
@@ -190,7 +200,18 @@ def _store(last: str, first: str, name: str, key: str) -> None:
     _stored(last)[name] = chosen
     if chosen != SKIPPED:
         _stored(first).setdefault(name, chosen)
+        _record(View(state.current()), last, name, chosen, at_once=_stored(first)[name] == chosen)
     state.rerun(LIST, QUESTION, REVEAL)
+
+
+def _record(view: View, what: str, name: str, chosen: int, *, at_once: bool) -> None:
+    """Record the mistake as found: its line, or what it does where the line is not to be found."""
+    if what == LINES:
+        found = _is_mistaken(view, name, chosen)
+    else:
+        found = not view.settings.hunts and chosen == all_mistakes()[name].answer
+    if found:
+        progress.found_mistake(name, at_once)
 
 
 def _ask(mistake: Mistake) -> None:

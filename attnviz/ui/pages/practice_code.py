@@ -14,14 +14,17 @@ from attnviz.compute import own_code
 from attnviz.compute import practice as compute
 from attnviz.compute.view import View
 from attnviz.figures.drawing import escaped
-from attnviz.phrases import count
+from attnviz.phrases import count, day
+from attnviz.session.pages.mistakes import MISTAKES
+from attnviz.session.progress import TaskState
 from attnviz.started import INSTALLED, PRACTICE, with_code
-from attnviz.ui import local_session, state
+from attnviz.ui import local_session, progress, state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.source_walk import packed_walk
 from attnviz.ui.walking import take_entry, take_step
 
 STAMP, PASTED = "practice file", "practice pasted"
+NOT_YET = TaskState()
 
 
 def own_file() -> tuple[Path | None, str]:
@@ -68,10 +71,22 @@ def show(view: View) -> None:
 
 
 def _choose_task() -> None:
+    kept = progress.get().tasks
+    chosen = state.current().task
     state.control(
         st.selectbox, "Task", "task", options=list(compute.TASKS), width=420,
-        format_func=lambda name: f"{compute.TASKS[name].title} ({name})",
+        format_func=lambda name: f"{compute.TASKS[name].title} ({name}){' ✓' * bool(kept.get(name, NOT_YET).passed)}",
     )  # fmt: skip
+    if before := _before(kept.get(chosen, NOT_YET)):
+        st.caption(before)
+
+
+def _before(kept: TaskState) -> str:
+    """Say how the person's files for this task did before."""
+    said = [f"Your file passed on {day(kept.passed)}."] * bool(kept.passed)
+    if kept.last in MISTAKES:
+        said.append(f"Your last attempt that failed had this mistake: {escaped(own_code.title_of(kept.last))}.")
+    return " ".join(said)
 
 
 def _local_commands(task: compute.Task) -> None:
@@ -138,6 +153,8 @@ def _results(view: View, file: Path, name: str) -> None:
     """The verdict on a file; then its maps with the shipped weights, and its source line by line."""
     with st.spinner("Running your file …"), _waiting() as tick:
         verdict = own_code.verdict_of(file, name, tick)
+    known = verdict.diagnosis.mistakes if verdict.diagnosis else ()
+    progress.judged(name, None if verdict.passed else next(iter(known), ""))
     _verdict(verdict)
     if not verdict.checks:
         return
