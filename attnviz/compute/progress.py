@@ -22,5 +22,12 @@ def done(progress: Progress) -> str:
         ("mistake", "found", progress.mistakes, MISTAKES),
         ("task", "passed", [name for name, kept in progress.tasks.items() if kept.passed], TASKS),
     )
-    said = [f"{n} of {count(len(all_), what)} {how}" for what, how, kept, all_ in kinds if (n := len({*kept} & {*all_}))]
+    said = [
+        f"{n} of {count(len(all_), what)} {how}" for what, how, kept, all_ in kinds if (n := len({*kept} & {*all_}))
+    ]
     return ", ".join(said)
+
+
+def said(progress: Progress, today: str) -> str:
+    """Say both in a sentence each; "" if there is nothing to say."""
+    return " ".join(f"{sentence}." for sentence in (due(progress, today), done(progress)) if sentence)

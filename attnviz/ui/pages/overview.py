@@ -15,7 +15,7 @@ from attnviz.analysis.layers import Arrays, Each
 from attnviz.compute.view import View, always, drawable
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.text import tokenizer
-from attnviz.ui import state
+from attnviz.ui import progress, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import grid_options, headline, run_title
 
@@ -89,9 +89,26 @@ def _open(layer: int, head: int) -> None:
     state.go("heads", state.changed(layer=layer, head=head))
 
 
+def where_you_are() -> None:
+    """Say what is due today and how far the person is; nothing where the browser keeps nothing."""
+    if progress.get().is_empty:
+        return
+    from attnviz.compute import progress as compute  # imported late: it would delay the page where nothing is kept
+
+    practice = PAGES["practice"]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="where-you-are"):
+        if due := compute.due(progress.get(), progress.today().isoformat()):
+            st.page_link(
+                practice.file, label=f"**{due}**", width="content", icon=":material/event:",
+                query_params={"tab": "aloud"} if "aloud" in practice.tabs else {},
+            )  # fmt: skip
+        st.caption(compute.done(progress.get()))
+
+
 @state.part("doors", always)
 def page_links(view: View) -> None:
-    """Links to all pages, grouped by purpose."""
+    """Where the person is, and links to all pages, grouped by purpose."""
+    where_you_are()
     for purpose, pages in by_purpose().items():
         with st.container(border=True, gap="xxsmall"):
             st.markdown(f"## {purpose}")

@@ -7,11 +7,13 @@ import random
 import streamlit as st
 
 from attnviz.compute import practice as compute
+from attnviz.compute import progress as compute_progress
 from attnviz.compute.practice import Attempt
 from attnviz.compute.view import View, always
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES
 from attnviz.ui import keeping, state
+from attnviz.ui import progress as kept
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_code as code
 
@@ -136,6 +138,7 @@ def _progress_section() -> None:
     progress = attempts.progress()
     kinds = {subject: sum(k.subject == subject for k in compute.KINDS.values()) for subject in compute.SUBJECTS}
     st.markdown("## Your progress")
+    st.markdown(compute_progress.said(kept.get(), kept.today().isoformat()))
     st.table(  # a dataframe's toolbar would lie on its header, and on a phone its last column would be cut off
         {
             "Subject": list(compute.SUBJECTS.values()),

@@ -1,0 +1,115 @@
+"""Progress on the pages, without a browser: what is recorded, and what ticks say of it."""
+
+import json
+
+import pytest
+
+from attnviz.compute.lessons import lessons
+from attnviz.exercises import CardState
+from attnviz.mistakes import all_mistakes
+from attnviz.session.pages.mistakes import CODES
+from attnviz.session.progress import LessonState, MistakeState, Progress, TaskState
+from attnviz.ui.components.progress_store import KEY
+from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, opened, said
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
+
+KEPT = Progress(
+    {"one-head": LessonState(99, "2026-11-28"), "mla": LessonState(3), "no-such": LessonState(1, "2026-11-28")},
+    {"mask_after_softmax": MistakeState(True, "2026-11-28T20:00:00Z")},
+    cards={"one": CardState("2026-11-28", 1, 2.5, 1), "two": CardState("9999-11-28", 1, 2.5, 1)},
+    tasks={"gqa": TaskState("2026-11-27", "tiled_kv_heads", "2026-11-28T20:00:00Z")},
+)
+
+
+def kept(app) -> Progress:
+    return app.session_state["progress"] if "progress" in app.session_state else Progress()
+
+
+def stored(app) -> dict:
+    """Return what the component is sent."""
+    (component,) = [each.proto for each in app.get("bidi_component") if each.proto.component_name == "progress_store"]
+    return json.loads(component.bytes)
+
+
+def test_a_page_writes_nothing_before_anything_is_done():
+    app = opened(FRONT)
+    assert stored(app)["text"] is None and kept(app) == Progress()
+    assert KEY in app.main.get("bidi_component")[-1].proto.id  # the last of the page
+
+
+def test_a_lessons_steps_are_recorded_and_a_presentation_is_not():
+    app = opened(HEADS, lesson="one-head", lesson_step="2")
+    assert kept(app).lessons == {"one-head": LessonState(2)}
+    assert json.loads(stored(app)["text"])["lessons"] == {"one-head": {"step": 2, "done": ""}}
+    app = opened(HEADS, lesson="one-head", lesson_step="2", present="1")
+    assert kept(app) == Progress()
+
+
+def test_the_last_step_ends_a_lesson():
+    app = opened(HEADS, lesson="one-head", lesson_step="99")
+    (state,) = kept(app).lessons.values()
+    assert state.done and state.step > 5
+
+
+def test_the_list_of_lessons_says_what_is_done_and_where_one_was(monkeypatch):
+    links = {}
+    monkeypatch.setattr(
+        "streamlit.page_link", lambda file, label="", query_params=None, **_: links.update({label: query_params})
+    )
+    text = said(opened(LESSONS, {"progress": KEPT}))
+    assert text.count("Done on 28 November.") == 1 and text.count("You reached step 3: it opens there.") == 1
+    ticked = [label for label in links if "check" in label]
+    assert len(ticked) == 1 and links[ticked[0]].get("lesson_step") is None
+    assert [link["lesson_step"] for link in links.values() if link and link.get("lesson") == "mla"] == ["3"]
+
+
+def test_the_front_page_says_what_is_due_and_done_and_nothing_to_a_new_person(monkeypatch):
+    labels = []
+    monkeypatch.setattr("streamlit.page_link", lambda *_, label="", **__: labels.append(label))
+    text = said(opened(FRONT, {"progress": KEPT}))
+    assert "**1 spoken question due today**" in labels
+    assert (
+        f"1 of {len(lessons()[0])} lessons done, 1 of " in text
+        and "mistakes found, 1 of " in text
+        and "tasks passed" in text
+    )
+    labels.clear()
+    assert "due today" not in f"{said(opened(FRONT))}{labels}"
+
+
+def test_found_mistakes_are_recorded_and_ticked():
+    name = "mask_after_softmax"
+    app = opened(MISTAKES, {"progress": KEPT}, mistake=CODES[name])
+    assert f"{len(all_mistakes())} mistakes, 1 of them found so far." in said(app)
+    ticks = [option for radio in app.radio for option in radio.options if ":material/check" in option]
+    assert len(ticks) == 1
+
+    app = opened(MISTAKES, mistake="scale_by_d_model")  # a link with an id shows its line
+    mistake = all_mistakes()["scale_by_d_model"]
+    wrong = (mistake.answer + 1) % len(mistake.answers)
+    radio = app.radio(key="answer-scale_by_d_model")
+    radio.set_value(wrong)
+    checked(app.run())
+    assert kept(app).mistakes == {}
+    app.radio(key="answer-scale_by_d_model").set_value(mistake.answer)
+    checked(app.run())
+    assert kept(app).mistakes["scale_by_d_model"].found is False  # not at the first try
+
+
+def test_the_list_of_tasks_says_what_passed_and_what_was_wrong():
+    app = opened(PRACTICE, {"progress": KEPT}, tab="write", task="gqa")
+    assert [option for option in app.selectbox(key="control-task").options if "✓" in option] == [
+        "Grouped-query attention (gqa) ✓"
+    ]
+    title = all_mistakes()["tiled_kv_heads"].title
+    assert f"Your file passed on 27 November. Your last attempt that failed had this mistake: {title}." in said(app)
+
+
+def test_the_practice_page_loads_a_file_says_what_is_done_and_deletes_it():
+    app = opened(PRACTICE, {"progress": KEPT})
+    assert f"1 spoken question due today. 1 of {len(lessons()[0])} lessons done" in said(app)
+    app.button(key="delete-progress-now").click()
+    checked(app.run())
+    assert kept(app) == Progress() and "lessons done" not in said(app)
+    assert stored(app) | {"session": ""} == {"session": "", "heard": 0, "forgets": 1, "text": None}
