@@ -127,9 +127,9 @@ def test_one_option_has_the_best_keys_that_the_query_may_attend_to():
     few = 0
     for seed in SEEDS:
         question = make("keys_of_an_indexer", seed)
-        i, T, k = (int(n) for n in numbers_where("of query # .*text of # tokens.* k = # keys", question.text))
-        keys, scores = (line.split()[1:] for line in question.code.split("\n"))
-        assert keys == [str(j) for j in range(T)] and len(scores) == T
+        i, T, k = map(int, numbers_where("of query # .*text of # tokens.* k = # keys", question.text))
+        keys, scores = zip(*(line.split() for line in question.code.split("\n")[1:]), strict=True)
+        assert keys == tuple(map(str, range(T)))
         few += i + 1 < k
 
         def best(among: range, later_first: bool = False) -> set[int]:

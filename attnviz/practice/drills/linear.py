@@ -264,7 +264,6 @@ def keys_of_an_indexer(rng: random.Random) -> Question:
         if len({keys for keys, _ in options}) == len(options):
             break
     right, *wrong = options
-    rows = {"key": [str(j) for j in range(T)], "score": [f"{each:.1f}" for each in scores.tolist()]}
     kept = f"the {k} best are {right[0]}" if not few else f"fewer than k = {k}, so all of them are kept"
     return Question(
         f"The table has the index scores of query {i} (from 0) in a causal text of {T} tokens. The indexer keeps "
@@ -272,7 +271,7 @@ def keys_of_an_indexer(rng: random.Random) -> Question:
         Options(right[0], wrong).shuffled(rng),
         f"The query may attend to {count(i + 1, 'key')}, 0 to {i}: {kept}.",
         link=linear_page("sparse", "indexer", keep=str(k)),
-        code="\n".join(f"{name:<6}" + "".join(f"{cell:>5}" for cell in cells) for name, cells in rows.items()),
+        code="\n".join(["key  index score", *(f"{j:>3}  {each:>11.1f}" for j, each in enumerate(scores.tolist()))]),
     )
 
 
