@@ -35,6 +35,9 @@ class Sides:
     key_labels: list[str]
     key_positions: list[str]
     two_texts: bool
+    spaced: (
+        bool  # the tokens do not say where spaces are, as WordPiece's: there is one before each, but not before "##s"
+    )
 
 
 class RecordedTrace(Trace):

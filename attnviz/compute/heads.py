@@ -28,7 +28,7 @@ from attnviz.compute.models import Run
 from attnviz.compute.view import View
 from attnviz.figures import role_captions
 from attnviz.figures.numbers import rounded
-from attnviz.figures.recorded_captions import ON_THIS_TEXT, text_role
+from attnviz.figures.recorded_captions import HUE_PER_HEAD, ON_THIS_TEXT, text_role
 from attnviz.figures.role_captions import Probes
 from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
@@ -154,7 +154,9 @@ def grid_roles(view: View, found: OnText) -> list[list[GridRole]]:
 
 def grid_note(view: View) -> str:
     """Explain how the roles in the grid were scored."""
-    return ON_THIS_TEXT if view.settings.recorded else role_captions.grid_note(probes_of(view.settings))
+    if view.settings.recorded:
+        return ON_THIS_TEXT if view.mixer.keys_known else f"{HUE_PER_HEAD} {ON_THIS_TEXT}"
+    return role_captions.grid_note(probes_of(view.settings))
 
 
 def is_layerwise(view: View) -> bool:

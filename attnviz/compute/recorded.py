@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -173,6 +172,9 @@ def title_of(name: str) -> str:
     return title or openable.short_name(name)
 
 
+SPACES = ("·", "Ġ")  # at the beginning of a word's first token, as labels and GPT-2's tokenizer write them
+
+
 @dataclass(frozen=True)
 class Tokens:
     """The tokens of a run in place of a tokenizer: a label per id."""
@@ -180,36 +182,53 @@ class Tokens:
     tokens: tuple[str, ...]
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        return [label_of(self._by_id[i]) for i in ids]
+        known = list(dict.fromkeys(self.tokens))
+        return [label_of(known[i]) for i in ids]
 
     def spans(self, ids: Sequence[int]) -> list[Span]:
-        """Each token is shown by itself; of a word's text, the space before it."""
-        labels = self.labels(ids)
-        return [Span(i, i + 1, _text_of(label)) for i, label in enumerate(labels)]
+        """Return each token as a span of its own, with the space before it if it begins a word."""
+        return spans_of(self.labels(ids))
 
     def decode(self, ids: Sequence[int]) -> str:
-        return "".join(_text_of(label) for label in self.labels(ids)).strip()
-
-    @cached_property
-    def _by_id(self) -> list[str]:
-        return list(dict.fromkeys(self.tokens))
+        return text_of(self.labels(ids))
 
 
 def label_of(token: str) -> str:
-    """Return a token as a printable label: spaces at its ends as "·", those inside as they are; "∅" if empty."""
+    """Return a token as a printable label: spaces at its ends as "·", those inside as they are; "∅" if empty.
+
+    SentencePiece's "▁" is a space too.
+    """
     if PART.fullmatch(token):
         return token  # "床 2/3"
+    token = f" {token[1:]}" if token.startswith("▁") else token
     inner = token.strip(" ")
     before = "·" * (len(token) - len(token.lstrip(" ")))
     after = "·" * (len(token) - len(token.rstrip(" "))) if inner else ""
     return f"{before}{' '.join(printable(word) for word in inner.split(' '))}{after}" or "∅"
 
 
-def _text_of(label: str) -> str:
-    for mark in ("·", "Ġ", "▁"):
-        if label.startswith(mark):
-            return f" {label[1:]}"
-    return label.removeprefix("##")
+def are_spaced(labels: Sequence[str]) -> bool:
+    """Check whether no label says that a space is before it: then there is one before each, as in WordPiece's texts."""
+    return not any(label.startswith(SPACES) for label in labels)
+
+
+def spans_of(labels: Sequence[str]) -> list[Span]:
+    spaced = are_spaced(labels)
+    return [Span(i, i + 1, _written(label, spaced)) for i, label in enumerate(labels)]
+
+
+def text_of(labels: Sequence[str]) -> str:
+    """Return the text that these tokens are of, as far as their labels say."""
+    return "".join(span.text for span in spans_of(labels)).strip()
+
+
+def _written(label: str, spaced: bool) -> str:
+    if label.startswith("##"):
+        return label[2:]
+    return f" {label}" if spaced else f" {label[1:]}" if label.startswith(SPACES) else label
+
+
+OUTPUT = "out"  # after the position of a token that the model wrote
 
 
 @dataclass(frozen=True)
@@ -267,12 +286,12 @@ class RecordedRun:
 
     @property
     def key_spans(self) -> list[Span]:
-        return [Span(i, i + 1, _text_of(label)) for i, label in enumerate(self.key_labels)]
+        return spans_of(self.key_labels)
 
     @property
     def key_text(self) -> str:
         """The text of the keys."""
-        return "".join(span.text for span in self.key_spans).strip()
+        return text_of(self.key_labels)
 
     @property
     def sides(self) -> Sides:
@@ -282,6 +301,7 @@ class RecordedRun:
         return Sides(
             rows, [label_of(token) for token in kind.tokens], _positions(rows, output),
             self.key_labels, _positions(range(len(kind.key_tokens)), None if kind.cross else output), kind.cross,
+            are_spaced(self.key_labels),
         )  # fmt: skip
 
     def ready(self) -> None:
@@ -294,7 +314,7 @@ class RecordedRun:
 
 
 def _positions(tokens: range, output: int | None) -> list[str]:
-    return [f"{i} (output)" if output is not None and i >= output else f"{i}" for i in tokens]
+    return [f"{i} {OUTPUT}" if output is not None and i >= output else f"{i}" for i in tokens]
 
 
 def cosines_of(run: RecordedRun, layer: int, part: str) -> np.ndarray:

@@ -43,7 +43,7 @@ def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, 
     return Drawing(
         figure,
         title=f"Query {asks} · key {answers}: score {score}, {outcome}",
-        note=_note(parts),
+        note=_note(parts, trace.layers[layer].mixer.vectors_note),
         more=_largest_term(parts, added),
         alt=f"{count(len(parts.order), 'product')} of query {query} “{labels[query]}” and key {key} “{labels[key]}” in "
         f"layer {layer}, head {head} add up to {printed(parts.dot)}; divided by √{len(parts.order)}, the sum is the "
@@ -69,14 +69,14 @@ def _terms(parts: ScoreParts) -> tuple[np.ndarray, np.ndarray]:
     return at, np.concatenate((in_pairs, parts.products[rotated:]))
 
 
-def _note(parts: ScoreParts) -> str:
+def _note(parts: ScoreParts, unrotated: str) -> str:
     D, sentences = len(parts.order), []
     if parts.pairs:
         still = D - 2 * len(parts.pairs)
         rest = f", then {count(still, 'dimension')} without rotation" if still else ""
         sentences.append(f"q and k after RoPE, in its {count(len(parts.pairs), 'pair')}, fastest first{rest}.")
     else:
-        sentences.append("q and k, dimension by dimension; this model does not rotate them.")
+        sentences.append(unrotated)
     sentences.append("Brown is negative, blue-green positive.")
     sentences.append(f"The products add up to {printed(parts.dot)}; divided by √{D}, the sum is the score.")
     if not parts.allowed:

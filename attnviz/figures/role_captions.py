@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 from attnviz.analysis import roles as analysis
 from attnviz.analysis.roles import Column, HeadScores, Role, Share, stand_out
@@ -167,7 +168,8 @@ def _without_target(scores: HeadScores) -> str:
 def _spread(scores: HeadScores) -> str:
     if not scores.n_queries:
         return ""
-    return f"; normalised entropy {scores.entropy:.2f}, mean distance {scores.distance:.1f} tokens"
+    distance = "" if isnan(scores.distance) else f", mean distance {scores.distance:.1f} tokens"  # none to another text
+    return f"; normalised entropy {scores.entropy:.2f}{distance}"
 
 
 def _token(column: Column, labels: Sequence[str], name: Callable[[str], str]) -> str:

@@ -116,6 +116,8 @@ class Mixer(Mechanism):
     shares_kv_heads: ClassVar[bool]  # several query heads can read one cached KV head
     attends: ClassVar[bool] = True  # by a softmax over keys: the weights of a query are positive and sum to at most 1
     maps: ClassVar[str] = "attention weights"  # what its maps show; "" where it has none
+    keys_known: ClassVar[bool] = True  # which keys each query head reads; of a saved run its file may not say
+    vectors_note: ClassVar[str] = "q and k, dimension by dimension; this model does not rotate them."  # without RoPE
     absorbed: ClassVar[bool]  # it has a second, absorbed form, in which it decodes
     own_fields: ClassVar[tuple[str, ...]] = ()  # of a ModelConfig, which belong to no other mixer
     rotated_tensors: ClassVar[tuple[int, ...]]  # which of its cached tensors RoPE has rotated

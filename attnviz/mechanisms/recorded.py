@@ -66,6 +66,7 @@ class Recorded(Mixer):
     most: float = 1.0
 
     called: ClassVar[str] = "attention of a saved run"
+    vectors_note: ClassVar[str] = "q and k as this run recorded them, dimension by dimension."
     lowest: ClassVar[Mapping[str, int]] = {"first_row": 0}
     allowed: ClassVar[Mapping[str, tuple]] = {"least": (0, 1e9), "most": (0, 1e9)}
     refusals: ClassVar[Mapping[str, str]] = REFUSALS
@@ -81,6 +82,10 @@ class Recorded(Mixer):
     @property
     def shares_kv_heads(self) -> bool:  # type: ignore[override]
         """The file says which query heads share a KV head."""
+        return self.sharing
+
+    @property
+    def keys_known(self) -> bool:  # type: ignore[override]
         return self.sharing
 
     @property
@@ -130,7 +135,7 @@ class Recorded(Mixer):
         return f"KV head {kv_head}" if self.sharing else f"keys of head {kv_head}"
 
     def read_in_short(self, kv_head: int) -> str:
-        return f"KV {kv_head}" if self.sharing else ""
+        return f"KV {kv_head}"
 
     def read_by(self, head: int) -> str:
         return super().read_by(head) if self.sharing else ""

@@ -24,7 +24,7 @@ function cellsOf(kind, layers, room) {
   for (let i = 0; i < codes.length; i++) cells[i] = kind.cells[codes[i]];
   if (kind.causal)
     for (let row = 0; row < codes.length / S; row++) cells.fill(MASKED, row * S + Math.min(S, (row % T) + kind.first + 1), (row + 1) * S);
-  return { shape: [layers.length, room, T, S], steps: STEPS, unit: kind.unit, masks: kind.causal, cells, textOf: (i) => printedCode(codes[i], kind.top), valueOf: (i) => kind.values[codes[i]] };
+  return { shape: [layers.length, room, T, S], steps: STEPS, unit: kind.unit, masks: kind.causal, cells, textOf: (i) => printedCode(codes[i], kind.top), valueAt: (i) => kind.values[codes[i]] };
 }
 
 // The codes themselves, unless layers with fewer heads leave gaps.
@@ -59,13 +59,13 @@ function oneOf(run, { kind, layer, head }) {
   if (kind.causal) for (let q = 0; q < T; q++) cells.fill(MASKED, q * S + Math.min(S, q + kind.first + 1), (q + 1) * S);
   const name = `${kind.rows[layer]}, head ${head}${reads && ` reads ${reads}`}`;
   return { shape: [1, 1, T, S], steps: STEPS, unit: kind.unit, masks: kind.causal, cells, kv, name, mark: run.marks[hueOf(run, kv)],
-    valueOf: (i) => kind.values[codes[i]], textOf: (i) => printedCode(codes[i], kind.top) };
+    valueAt: (i) => kind.values[codes[i]], textOf: (i) => printedCode(codes[i], kind.top) };
 }
 
 const strongestOf = (kind, one, q) => {
   const S = kind.keys.length;
   let best = 0;
-  for (let k = 1; k < S; k++) if (!isMasked(kind, q, k) && one.valueOf(q * S + k) > one.valueOf(q * S + best)) best = k;
+  for (let k = 1; k < S; k++) if (!isMasked(kind, q, k) && one.valueAt(q * S + k) > one.valueAt(q * S + best)) best = k;
   return best;
 };
 

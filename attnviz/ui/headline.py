@@ -20,6 +20,8 @@ def grid_options(mixers: Sequence[Mixer]) -> dict[str, Any]:
     """Return `head_grid`'s kv_head_of for a row for each of these, and kv_names and reads where one has no KV heads."""
     read = [mixer.kv_head_of for mixer in mixers]
     options: dict[str, Any] = {"kv_head_of": read[0] if len(set(read)) == 1 else read}
+    if not all(mixer.keys_known for mixer in mixers):
+        return {**options, "kv_names": []}
     shares = [mixer.shares_kv_heads for mixer in mixers]
     if not all(shares):
         options["reads"] = [[mixer.read_in_short(kv) for kv in mixer.kv_head_of] for mixer in mixers]

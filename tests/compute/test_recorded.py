@@ -44,7 +44,7 @@ def sentence(name):
 def test_its_tokens_are_the_text_whatever_was_typed(tmp_path):
     view = view_of(saved(tmp_path, "encoder"), text="something else", selection="auto")
     assert view.labels == saved_runs.BERT and drawable(view)
-    assert view.shown_text == "[CLS]thecats"[:5] + view.shown_text[5:] and "##" not in view.shown_text
+    assert view.shown_text == "[CLS] the cats sat on the mat , they [SEP]"
     assert view.n_padding == 0 and view.but(padding=3).n_padding == 0
     assert len(heads.on_text(view).labels) == 3
 
@@ -56,14 +56,14 @@ def test_a_query_of_the_prompt_is_the_first_recorded_one(tmp_path):
     view = view_of(name, query=14, layer=1, head=2)
     row = saved_runs.continued().kinds[0].layers[1][2, 3]  # row 3 of those of tokens 11 to 16
     assert view.key == int(row.argmax()) and np.array_equal(view.traced.weights[2, 14], row)
-    assert view.sides.positions[0] == "11 (output)" and view.sides.key_positions[10:12] == ["10", "11 (output)"]
+    assert view.sides.positions[0] == "11 out" and view.sides.key_positions[10:12] == ["10", "11 out"]
 
 
 def test_cross_attention_is_chosen_by_its_kind_and_has_the_keys_of_the_other_text(tmp_path):
     name = saved(tmp_path, "encoder-decoder")
     view = view_of(name, run_kind="cross", selection="auto")
     weights = np.stack(saved_runs.encoder_decoder().kind("cross").layers)
-    assert view.key_labels == [f"▁e{i}" for i in range(7)] and len(view.labels) == 13 and view.two_texts
+    assert view.key_labels == [f"·e{i}" for i in range(7)] and len(view.labels) == 13 and view.two_texts
     assert (*view.layer_and_head, view.query, view.key) == np.unravel_index(weights.argmax(), weights.shape)
     assert look_here.found_in(view).weight == weights.max()
     assert view_of(name).saved.kind == "encoder" and view_of(name, run_kind="no").saved.kind == "encoder"
@@ -73,8 +73,8 @@ def test_cross_attention_is_chosen_by_its_kind_and_has_the_keys_of_the_other_tex
 
 
 def test_spaces_at_the_ends_of_a_token_are_marked_and_others_kept():
-    assert [recorded.label_of(t) for t in (" the", "a b", "\n", "", "  ", "床 2/3", "1,2")] == [
-        "·the", "a b", "⏎", "∅", "··", "床 2/3", "1,2",
+    assert [recorded.label_of(t) for t in (" the", "a b", "\n", "", "  ", "床 2/3", "1,2", "▁x")] == [
+        "·the", "a b", "⏎", "∅", "··", "床 2/3", "1,2", "·x",
     ]  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def test_the_heads_page_says_what_was_recorded_and_nothing_of_a_model(own_machin
     for never in ("traced in", "random tokens, repeated once", "Grey cells", "softmax("):
         assert never not in text, never
     decoder = shown(opened(HEADS, model=saved(tmp_path, "decoder")))
-    assert "GQA-2 in 3 layers, 17 tokens" in decoder and "11 (output)" in decoder
+    assert "GQA-2 in 3 layers, 17 tokens" in decoder and "11 out" in decoder
     assert "Grey cells lie above the diagonal" in decoder
 
 

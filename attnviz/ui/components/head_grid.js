@@ -61,7 +61,7 @@ function picture(view) {
     sharply(view, () => paint(view), ratio);
     return () => { root.style.width = ""; scored.hidden = false; view.zoom = zoom; widths(view); scroll.scrollTo(scrollLeft, scrollTop); paint(view); };
   };
-  return { title: d.title || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".tools, .read, .keys, .mark", stage };
+  return { title: d.title || undefined, legend: d.kvNames.map((name, kv) => [d.marks[kv], name]), unsaved: ".tools, .read, .keys, .mark", stage };
 }
 
 // What the elements are built from. The numbers of `measures` only sort them: new ones come with every text and mask.
@@ -260,7 +260,7 @@ function mark(view) {
     const chosen = String(same(box, selected)), note = pinned.some((p) => same(box, p)) ? " · pinned" : "";
     if (box.getAttribute("aria-selected") !== chosen) box.setAttribute("aria-selected", chosen);
     write(box.pin, note);
-    if (box.here) write(box.here, "here: " + here[box.layer][box.head]);
+    if (box.here && here) write(box.here, "here: " + here[box.layer][box.head]);
     box.tabIndex = -1;
   }
   const followed = view.at === view.chosen; // the readout is about the selected head unless another one is pointed at
@@ -409,7 +409,7 @@ function choose(view, box) {
 
 function showReadout(view) {
   const { d, at, cell, read, grid } = view, kv = kvOf(d, at.layer, at.head);
-  const role = d.roles?.[at.layer][at.head][2], does = role ? `: ${role}; here: ${d.here[at.layer][at.head]}` : "", reads = readBy(d, at.layer, at.head);
+  const role = d.roles?.[at.layer][at.head][2], does = role ? `: ${role}${d.here ? `; here: ${d.here[at.layer][at.head]}` : ""}` : "", reads = readBy(d, at.layer, at.head);
   const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), `${reads && ` reads ${reads}`}${does}. `];
   grid.classList.toggle("pointed", !!cell);
   read.style.borderColor = d.marks[kv];

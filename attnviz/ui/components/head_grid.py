@@ -49,6 +49,7 @@ def head_grid(
     cells: Sequence[np.ndarray] = (),
     positions: Sequence[str] | None = None,
     sides: Sides | None = None,
+    masks: bool = True,
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs as the callback of a click or Enter.
 
@@ -64,7 +65,8 @@ def head_grid(
     cells: the output of `layer_cells` for each layer, if available; if they are fewer than the layers, only these first
     layers are drawn, and `roles`, `here` and `measures` cover no more.
     positions: with merged maps (`analysis/merging.py`), the tokens of each row and column: "4–6".
-    sides: of a saved run, the rows that are drawn, and what rows and columns are called.
+    sides: of a saved run, the rows that are drawn, and what rows and columns are called. masks: whether cells can be
+    masked, which the legend then says.
     """
     n_rows = len(cells) or len(weights)
     header = {
@@ -73,7 +75,7 @@ def head_grid(
         "asks": on_select is not None,
         "labels": [sides.labels, sides.key_labels] if sides else [[*labels], [*(key_labels or labels)]],
         "kv": list(kv_head_of),
-        "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(int(np.max(kv_head_of)) + 1)],
+        "kvNames": [*kv_names] if kv_names is not None else [f"KV {k}" for k in range(int(np.max(kv_head_of)) + 1)],
         "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(n_rows)],
         "reads": reads,
         "selected": list(selected),
@@ -82,6 +84,7 @@ def head_grid(
         "here": here,
         "measures": {name: _numbers(values) for name, values in (measures or {}).items()},
         "scored": scored,
+        "masks": masks,
         "pinned": [list(p) for p in pinned],
         "positions": list(positions) if positions else None,
         "merged": positions is not None,

@@ -124,7 +124,7 @@ const quote = (d, i) => named(placeOf(d, i), d.labels[i]);
 const asked = (d, q) => (d.queries ? named(placeOf(d.queries, q), d.queries.labels[q]) : quote(d, q + (d.first ?? 0)));
 
 function showReadout(view, q) {
-  const { d, title, strongest, after, bars } = view, next = d.next?.[q], row = q * d.shape[3], sizeAt = (k) => d.valueOf?.(row + k) ?? d.cells[row + k];
+  const { d, title, strongest, after, bars } = view, next = d.next?.[q], row = q * d.shape[3], sizeAt = (k) => d.valueAt?.(row + k) ?? d.cells[row + k];
   const most = d.labels.map((_, k) => k).filter((k) => cell(view, q, k) <= d.steps).sort((a, b) => sizeAt(b) - sizeAt(a)).slice(0, 3);
   title.textContent = `${d.queries ? "Text of the keys, shaded" : "Text shaded"} by the ${d.of} of query ${asked(d, q)}`;
   strongest.textContent = most.length ? `${d.name}, largest ${d.of}: ${most.map((k) => `${quote(d, k)} ${weightAt(d, row + k)}`).join(", ")}.`

@@ -63,4 +63,5 @@ def text_view(
 def _of_run(sides: Sides) -> dict:
     """Return what differs for a saved run: which queries it has, and their tokens where they are of another text."""
     asking = {"queries": {"labels": sides.labels, "positions": sides.positions}} if sides.two_texts else {}
-    return {"positions": sides.key_positions, "rows": [sides.rows.start, sides.rows.stop], **asking}
+    rows = [sides.rows.start, sides.rows.stop]
+    return {"positions": sides.key_positions, "rows": rows, "spaced": sides.spaced, **asking}

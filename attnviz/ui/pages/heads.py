@@ -156,12 +156,13 @@ def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-gr
         **grid_options([layer.mixer for layer in view.config.layers[:n]]),
         pinned=[pin for pin in view.pinned if pin[0] < n],
         roles=compute_heads.grid_roles(view, found)[:n],
-        here=found.labels[:n],
+        here=None if view.saved else found.labels[:n],  # of a saved run these are its roles
         measures={name: values[:n] for name, values in found.by_name().items()},
         scored=compute_heads.grid_note(view),
         cells=cells,
         positions=merged.positions if merged else None,
         sides=view.sides,
+        masks=not view.saved or view.config.causal,
     )
 
 

@@ -29,6 +29,11 @@ def select(layer: int, head: int) -> None:
     state.rerun(*SELECTED)
 
 
+def _read_by(mixer: Mixer, head: int) -> str:
+    """Name what a head reads; "" where a saved run does not say it."""
+    return kv_names(mixer)[mixer.kv_head_of[head]] if mixer.keys_known else ""
+
+
 def kv_names(mixer: Mixer) -> list[str]:
     """Return the names of the KV heads, or of MLA's expanded keys."""
     return [f"{'KV' if mixer.shares_kv_heads else 'Keys'} {kv_head}" for kv_head in range(mixer.n_kv_heads)]
@@ -67,7 +72,7 @@ def lines(view: View) -> None:
         title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
         note="Queries on the left, keys on the right. The slider hides each query's smallest weights. Pinned heads "
         f"stay when another head is selected.{_shares_notes(*(one for one, _ in ones))}",
-        reads=[kv_names(one.mixer)[one.mixer.kv_head_of[head]] for one, head in ones], query=view.query,
+        reads=[_read_by(one.mixer, head) for one, head in ones], query=view.query,
         sides=view.sides,
     )  # fmt: skip
 

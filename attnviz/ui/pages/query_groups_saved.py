@@ -36,6 +36,7 @@ def saved(view: View) -> None:
     head_grid(
         [view.traced.weights], [view.traced.allowed], view.labels, key="layer-maps", selected=(0, head),
         on_select=lambda _, chosen: _take(chosen), row_names=[f"Layer {layer}"], sides=view.sides,
+        masks=view.config.causal,
         **grid_options([mixer]),
     )  # fmt: skip
     _similarity(view)
