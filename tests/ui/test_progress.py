@@ -81,7 +81,7 @@ def test_the_front_page_says_what_is_due_and_done_and_nothing_to_a_new_person(mo
 def test_found_mistakes_are_recorded_and_ticked():
     name = "mask_after_softmax"
     app = opened(MISTAKES, {"progress": KEPT}, mistake=CODES[name])
-    assert f"{len(all_mistakes())} mistakes, 1 of them found so far." in said(app)
+    assert f"{len(all_mistakes())} mistakes. 1 found so far." in said(app)
     ticks = [option for radio in app.radio for option in radio.options if ":material/check" in option]
     assert len(ticks) == 1
 

@@ -86,7 +86,7 @@ def _score(view: View, n: int) -> str:
     parts += [f"{right} of {len(answers)} answered right"] if answers else []
     first_tries = f"{', '.join(parts)} at the first try. " if parts else ""
     kept = len(progress.get().mistakes.keys() & mistakes.keys())
-    return f"{first_tries}{count(n, 'mistake')}{f', {kept} of them found so far' if kept else ''}."
+    return f"{first_tries}{count(n, 'mistake')}.{f' {kept} found so far.' if kept else ''}"
 
 
 def _title(view: View, name: str) -> str:

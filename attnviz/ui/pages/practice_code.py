@@ -83,7 +83,7 @@ def _choose_task() -> None:
 
 def _before(kept: TaskState) -> str:
     """Say how the person's files for this task did before."""
-    said = [f"Your file passed on {day(kept.passed)}."] * bool(kept.passed)
+    said = [f"Your file passed on {day(kept.passed)}."] if kept.passed else []
     if kept.last in MISTAKES:
         said.append(f"Your last attempt that failed had this mistake: {escaped(own_code.title_of(kept.last))}.")
     return " ".join(said)
