@@ -45,15 +45,16 @@ class Inputs:
 
 
 def read(model: Any, tokenizer: Any, given: Any) -> Inputs:
-    """Return what the model is given for a text, a pair of texts, a picture, sound, ids or a batch of one text."""
+    """Return what the model is given for a text, a pair of texts, a chat, a picture, sound, ids or a batch of one."""
     main = model.main_input_name
     if isinstance(given, Mapping):
         batch = dict(given)
     elif main == "pixel_values":
-        batch = dict(tokenizer(images=pictures.opened(given), return_tensors="pt"))
+        batch = dict(_processor(tokenizer, "image processor")(images=pictures.opened(given), return_tensors="pt"))
     elif main in SOUND:
-        rate = getattr(tokenizer, "feature_extractor", tokenizer).sampling_rate
-        batch = dict(tokenizer(given, sampling_rate=rate, return_tensors="pt"))
+        processor = _processor(tokenizer, "feature extractor")
+        rate = getattr(processor, "feature_extractor", processor).sampling_rate
+        batch = dict(processor(given, sampling_rate=rate, return_tensors="pt"))
     else:
         batch = _tokenized(tokenizer, given)
     batch = _trimmed({name: _placed(model, name, each) for name, each in batch.items()})
@@ -61,8 +62,9 @@ def read(model: Any, tokenizer: Any, given: Any) -> Inputs:
         del batch["token_type_ids"]  # of one text they are all 0
     if main not in batch:
         raise RunError(f"{type(model).__name__} reads {main}; the batch has {', '.join(batch) or 'nothing'}")
-    if main == "pixel_values" and batch[main].dim() == 4 and hasattr(tokenizer, "image_mean"):
-        return Inputs(batch, picture=pictures.seen(batch[main][0].float().cpu().numpy(), tokenizer))
+    images = getattr(tokenizer, "image_processor", tokenizer)
+    if main == "pixel_values" and batch[main].dim() == 4 and hasattr(images, "image_mean"):
+        return Inputs(batch, picture=pictures.seen(batch[main][0].float().cpu().numpy(), images))
     if "input_ids" not in batch:
         return Inputs(batch)
     ids = batch["input_ids"][0].tolist()
@@ -71,11 +73,14 @@ def read(model: Any, tokenizer: Any, given: Any) -> Inputs:
 
 
 def _tokenized(tokenizer: Any, given: Any) -> Batch:
-    """Return the ids of a text, of a pair of texts, or of ids themselves."""
+    """Return the ids of a text, of a pair of texts, of a chat's messages, or of ids themselves."""
     pair = isinstance(given, tuple) and len(given) == 2 and all(isinstance(each, str) for each in given)
     if isinstance(given, str) or pair:
         texts = given if pair else (given,)
-        return dict(tokenizer_of(tokenizer)(*map(whole, texts), return_tensors="pt"))
+        return dict(tokenizer_of(tokenizer)(*map(well_formed, texts), return_tensors="pt"))
+    if isinstance(given, list) and given and all(isinstance(each, Mapping) for each in given):
+        chat = dict(add_generation_prompt=True, return_dict=True, return_tensors="pt")
+        return dict(tokenizer_of(tokenizer).apply_chat_template(given, **chat))
     if isinstance(given, list | tuple) and any(isinstance(each, str) for each in given):
         raise RunError(f"one text at a time, not a list of {len(given)}; a pair of texts is a tuple (first, second)")
     try:
@@ -87,7 +92,7 @@ def _tokenized(tokenizer: Any, given: Any) -> Batch:
     return {"input_ids": ids[None] if ids.dim() == 1 else ids}
 
 
-def whole(text: str) -> str:
+def well_formed(text: str) -> str:
     """Return the text with unpaired surrogates, which are not characters, as U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -98,9 +103,16 @@ def tokenizer_of(tokenizer: Any) -> Any:
         from transformers import PreTrainedTokenizerFast
 
         return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
-    if not callable(tokenizer):
-        raise RunError(f"the tokenizer is a {type(tokenizer).__name__}; give the model's tokenizer, or a batch of ids")
-    return getattr(tokenizer, "tokenizer", tokenizer)  # of a processor
+    return getattr(_processor(tokenizer, "tokenizer"), "tokenizer", tokenizer)  # of a processor
+
+
+def _processor(given: Any, wanted: str) -> Any:
+    """Return what makes a model's inputs of a text, picture or sound; RunError for anything else."""
+    if not callable(given):
+        raise RunError(
+            f"the model's {wanted} makes its input, not {checks.shown(given)}; without it, give a batch of tensors"
+        )
+    return given
 
 
 def _placed(model: Any, name: str, given: Any) -> Any:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import torch
+from torch import nn
 
 from attnviz.phrases import in_a_row, listed
 from attnviz.recording.eager import Recorder
@@ -18,26 +19,26 @@ KV_HEADS = ("num_key_value_heads", "num_kv_heads")  # attributes of modules and 
 def about(model: Any, weights: Weights, recorder: Recorder) -> dict[str, Any]:
     """Return the KV heads of each layer and, where not all layers have weights, which have."""
     n_kv_heads = {kind: [_n_kv_heads(model, each, recorder) for each in found] for kind, found in weights.items()}
-    config = model.config.get_text_config(decoder=True)
     paths = [recorder.path(each) for found in weights.values() for each in found]
-    missing = _missing(paths, getattr(config, "num_hidden_layers", None)) if len(weights) == 1 else []
+    missing = _missing(model, paths) if len(weights) == 1 else []
     if not missing:
         return {"n_kv_heads": n_kv_heads}
-    types = getattr(config, "layer_types", None) or []
+    types = getattr(model.config.get_text_config(decoder=True), "layer_types", None) or []
     kinds = sorted({types[i] for i in missing if i < len(types)})
     layers = f"Layer {missing[0]}" if len(missing) == 1 else f"Layers {in_a_row(missing)}"
-    note = f"{layers}, counted from 0, {'has' if len(missing) == 1 else 'have'} no attention weights"
+    note = f"{layers}, counted from 0, {'has' if len(missing) == 1 else 'have'} no weight per pair of tokens"
     note += f": {listed(kinds)}." if kinds else "."
     return {"n_kv_heads": n_kv_heads, "names": [LAYER.search(path)[0] for path in paths], "notes": [note]}  # type: ignore[index]
 
 
-def _missing(paths: list[str], n_layers: int | None) -> list[int]:
+def _missing(model: Any, paths: list[str]) -> list[int]:
     """Return the layers, from 0, without weights; none where the modules' paths do not tell."""
-    found = [LAYER.search(path) for path in paths]
-    present = {int(each[1]) for each in found if each}
-    if len(present) != len(paths) or not isinstance(n_layers, int):  # one module can be several layers
+    found = [match for path in paths if (match := LAYER.search(path))]
+    present = {int(match[1]) for match in found}
+    if not found or len(present) != len(paths):  # one module can be several layers
         return []
-    return [i for i in range(n_layers) if i not in present]
+    stack = model.get_submodule(found[0].string[: found[0].start(1) - 1])  # "model.layers"
+    return [i for i in range(len(stack)) if i not in present] if isinstance(stack, nn.ModuleList) else []
 
 
 def _n_kv_heads(model: Any, weights: torch.Tensor, recorder: Recorder) -> int | None:

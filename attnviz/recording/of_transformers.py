@@ -29,7 +29,7 @@ def run(
     The model runs with eager attention, in evaluation mode and without gradients, and is left as it was.
 
     tokenizer: the model's; for a vision transformer its image processor; for sound its processor.
-    text: a string, a pair of strings, a list of ids, or what the tokenizer returned for one text; for a vision
+    text: a string, a pair of strings, a chat's messages, ids, or what the tokenizer returned for one text; for a vision
     transformer a picture (of Pillow, numpy, or a file's path); for sound an array.
     target: what the decoder of an encoder-decoder reads; without it the decoder writes up to `generate` or 32 tokens.
     generate: how many tokens the model adds to the text at most, each the most probable one.

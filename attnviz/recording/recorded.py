@@ -40,14 +40,14 @@ def recorded_run(
         refuse_large(planned(model, whole, 0, logits), max_bytes)
         with recorded(model, max_bytes) as recorder:
             outputs = _outputs(model, whole, recorder, logits)
-        weights = weights_of(model, whole, outputs)
+        weights, notes = weights_of(model, whole, outputs)
         parts = [
             _picture(model, whole, weights),
             layers.about(model, weights, recorder),
             vectors.about(model, weights, recorder) if qkv else {},
             _logits(model, weights, outputs) if logits else {},
         ]
-        notes = [note for part in parts for note in part.pop("notes", [])]
+        notes += [note for part in parts for note in part.pop("notes", [])]
         tokens = _tokens(tokenizer, whole, weights, parts[0].pop("tokens", None))
         facts = {name: value for part in parts for name, value in part.items()}
         first_written = output_from(model, read, whole, target)
@@ -72,21 +72,25 @@ def _outputs(model: Any, given: Inputs, recorder: Recorder, logits: bool) -> Any
 
 def _tokens(tokenizer: Any, given: Inputs, weights: Weights, patches: list[str] | None) -> dict[str, list[str]]:
     """Label the tokens of each text; those of a picture are its patches, those of sound are numbered."""
+    labels = patches if given.ids is None else inputs.labels(tokenizer, given.ids)
+    if labels is None:
+        labels = [str(i) for i in range(1, _n_read(weights) + 1)]
     decoder_ids = given.batch.get("decoder_input_ids")
-    named = {} if decoder_ids is None else {"decoder": inputs.labels(tokenizer, decoder_ids[0].tolist())}
-    for kind in ("self", "encoder"):
-        if kind in weights:
-            n = weights[kind][0].shape[2]
-            read = patches if given.ids is None else inputs.labels(tokenizer, given.ids)
-            named[kind] = read or [str(i) for i in range(1, n + 1)]
-    return named
+    if decoder_ids is None:
+        return {"self": labels, "encoder": labels}
+    return {"encoder": labels, "decoder": inputs.labels(tokenizer, decoder_ids[0].tolist())}
+
+
+def _n_read(weights: Weights) -> int:
+    """Return how many tokens a model reads: the keys of its first text."""
+    return next(weights[kind][0].shape[3] for kind in ("self", "encoder", "cross") if kind in weights)
 
 
 def _picture(model: Any, given: Inputs, weights: Weights) -> dict[str, Any]:
     """Return a picture, how it is cut into patches, and their names."""
     if given.size is None:
         return {}
-    n = next(iter(weights.values()))[0].shape[2]
+    n = _n_read(weights)
     config = pictures.config_of(model)
     grid = pictures.patches(config, given.size)
     before = grid and pictures.names_before(config, n - grid[0] * grid[1])
@@ -108,4 +112,4 @@ def _logits(model: Any, weights: Weights, outputs: Any) -> dict[str, Any]:
 def _title(model: Any) -> str:
     """Return the model's name on the hub, or that of its folder or class."""
     name = getattr(model.config, "name_or_path", "") or type(model).__name__
-    return Path(name).name if Path(name).is_dir() else name
+    return Path(name).name if Path(name).is_absolute() or Path(name).is_dir() else name

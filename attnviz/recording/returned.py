@@ -13,23 +13,40 @@ from attnviz.recording.inputs import Inputs
 from attnviz.runs.arrays import RunError
 from attnviz.runs.run import OUTPUTS
 
+OF = {
+    "self": "attention",
+    "encoder": "the encoder's attention",
+    "decoder": "the decoder's attention",
+    "cross": "cross-attention",
+}
+NONE = "returned no attention weights: it has none, or none that are eager (load it with attn_implementation='eager')"
 Weights = dict[str, list[torch.Tensor]]  # per kind of attention and layer, (1, H, T, S)
 
 
-def weights_of(model: Any, given: Inputs, outputs: Any) -> Weights:
-    """Return the weights of the layers that return some; RunError if none does, or if they are not one per token."""
-    returned = {kind: getattr(outputs, key, None) or () for key, kind in OUTPUTS.items()}
-    found = {kind: [each for each in layers if each is not None] for kind, layers in returned.items()}
-    found = {kind: layers for kind, layers in found.items() if layers}
+def weights_of(model: Any, given: Inputs, outputs: Any) -> tuple[Weights, list[str]]:
+    """Return the weights of the layers that have one per pair of tokens, and what is said of other kinds of attention.
+
+    RunError if there are none.
+    """
+    found: Weights = {}
+    others: list[str] = []
+    for key, kind in OUTPUTS.items():
+        returned = [each for each in getattr(outputs, key, None) or () if each is not None]
+        fitting = [each for each in returned if _fits(model, given, kind, each)]
+        if given.n_tokens is None and (len(fitting) < len(returned) or len({each.shape[2:] for each in fitting}) > 1):
+            fitting = []  # of a picture: cut into windows, or merged from layer to layer
+        found |= {kind: fitting} if fitting else {}
+        others += [_other(model, returned[0], kind)] if returned and not fitting else []
     if not found:
-        raise RunError(f"{type(model).__name__} returned no attention weights: it has none, or none that are eager "
-                       "(load it with attn_implementation='eager')")  # fmt: skip
-    for kind, layers in found.items():
-        lengths = _lengths(given, kind, layers[0])
-        for each in layers:
-            if each.dim() != 4 or each.shape[0] != 1 or each.shape[2:] != lengths or _slides(model):
-                raise RunError(_other(model, each, lengths))
-    return found
+        raise RunError(others[0] if others else f"{type(model).__name__} {NONE}")
+    return found, [f"{other}." for other in others]
+
+
+def _fits(model: Any, given: Inputs, kind: str, layer: Any) -> bool:
+    """Check for weights of one text with a row per query token and a column per key token."""
+    if not isinstance(layer, torch.Tensor) or layer.dim() != 4 or layer.shape[0] != 1:
+        return False
+    return layer.shape[2:] == _lengths(given, kind, layer) and not (kind in ("self", "encoder") and _slides(model))
 
 
 def _lengths(given: Inputs, kind: str, weights: torch.Tensor) -> tuple[int, int]:
@@ -48,7 +65,7 @@ def _slides(model: Any) -> bool:
     return hasattr(model.config, "attention_window")
 
 
-def _other(model: Any, weights: torch.Tensor, lengths: tuple[int, int]) -> str:
-    return (f"{type(model).__name__} returns attention of the shape {tuple(weights.shape)}, not weights (1, heads, "
-            f"{lengths[0]}, {lengths[1]}) with a row and a column per token: attention in windows or blocks, pooled "
-            "or linear is not shown")  # fmt: skip
+def _other(model: Any, layer: Any, kind: str) -> str:
+    shape = f" of the shape {tuple(layer.shape)}" if isinstance(layer, torch.Tensor) else ""
+    return (f"{type(model).__name__} returns {OF[kind]}{shape}, not as (1, heads, queries, keys) with a weight per "
+            "pair of tokens: attention in windows or blocks, pooled or linear, is not shown")  # fmt: skip

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 
 from attnviz.recording.eager import Recorder, Vectors
-from attnviz.recording.returned import Weights
+from attnviz.recording.returned import OF, Weights
 
 EXACT, ROUNDED = 1e-4, 0.02  # largest difference of a weight from the softmax of its score, in float32 and below
-OF = {"self": "the attention", "encoder": "the encoder", "decoder": "the decoder", "cross": "cross-attention"}
 
 
 def about(model: Any, weights: Weights, recorder: Recorder) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnviz.recording.inputs import Inputs, check_length, tokenizer_of, whole
+from attnviz.recording.inputs import Inputs, check_length, tokenizer_of, well_formed
 from attnviz.runs.arrays import RunError
 
 MAX_WRITTEN = 32  # tokens, of an encoder-decoder without a target
@@ -51,12 +51,13 @@ def output_from(model: Any, read: Inputs, complete: Inputs, target: str | Sequen
 def _with_target(model: Any, tokenizer: Any, inputs: Inputs, target: str | Sequence[int]) -> Inputs:
     """Return the inputs with the target shifted by the start token, as in training: row i predicts token i + 1."""
     if isinstance(target, str):
-        target = tokenizer_of(tokenizer)(text_target=whole(target))["input_ids"]
+        target = tokenizer_of(tokenizer)(text_target=well_formed(target))["input_ids"]
     ids = torch.as_tensor([[*target]], device=model.device)  # (1, T)
     if not ids.numel():
         raise RunError("the target has no tokens")
     check_length(model, ids.shape[1])
-    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
+    told = getattr(model.config, "decoder_start_token_id", None) is not None
+    if told and hasattr(model, "prepare_decoder_input_ids_from_labels"):
         shifted = model.prepare_decoder_input_ids_from_labels(labels=ids)
     else:
         shifted = torch.cat([ids.new_full((1, 1), _start_token(model)), ids[:, :-1]], 1)
