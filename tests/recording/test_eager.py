@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnviz.recording.eager import recorded
 from attnviz.recording.of_transformers import run
 from tests.recording import models, readers
 from tests.recording.compare import TEXT, returned
@@ -83,6 +84,17 @@ def test_two_threads_record_their_own_models():
         for each in found[name]:
             assert np.array_equal(each.k["self"][2], expected[name].k["self"][2])
             assert np.array_equal(each.kinds[0].layers[2], expected[name].kinds[0].layers[2])
+
+
+def test_a_model_that_another_thread_runs_is_not_recorded():
+    mine, other = models.DECODERS["Llama"](), models.eager_copy(models.DECODERS["Qwen3"]())
+    with recorded(mine, max_bytes=10**6) as recorder:
+        thread = threading.Thread(target=other, args=(torch.tensor([[5, 6, 7]]),))
+        thread.start()
+        thread.join()
+        assert not recorder._vectors
+        other(torch.tensor([[5, 6, 7]]))
+        assert len(recorder._vectors) == 3
 
 
 def test_a_model_in_half_precision_is_read_as_float32():

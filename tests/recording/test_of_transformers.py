@@ -123,6 +123,15 @@ def test_the_rows_of_what_a_model_writes_are_its_output():
     assert kind.tokens[:13] == run(model, tokenizer, TEXT).kinds[0].tokens
 
 
+def test_a_decoder_that_has_its_causal_mask_only_without_a_cache_is_run_without():
+    fields = dict(d_model=60, encoder_layers=2, decoder_layers=2, encoder_attention_heads=5, decoder_attention_heads=3)
+    sizes = dict(src_vocab_size=models.VOCAB, tgt_vocab_size=models.VOCAB, encoder_ffn_dim=37, decoder_ffn_dim=41)
+    model = models.random(
+        "FSMTForConditionalGeneration", "FSMTConfig", **fields, **sizes, langs=["en", "de"], **models.IDS
+    )
+    assert run(model, readers.byte_level(), TEXT, target=TARGET).kind("decoder").causal
+
+
 @pytest.mark.parametrize("generate, n", [(4, 5), (0, 33)])
 def test_an_encoder_decoder_writes_its_second_text(generate, n):
     model, tokenizer = models.TWO_TEXTS["BART"](), readers.byte_level()

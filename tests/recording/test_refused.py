@@ -117,6 +117,14 @@ def test_layers_that_return_something_else_than_weights_are_named():
     assert recorded.notes == ("Layers 1 and 3, counted from 0, have no weight per pair of tokens: linear_attention.",)
 
 
+def test_the_limit_counts_each_weight_as_four_bytes():
+    model, tokenizer = models.DECODERS["Llama"](), readers.byte_level()
+    size = 3 * 6 * 13 * 13 * 4
+    assert sum(layer.nbytes for layer in run(model, tokenizer, TEXT, max_bytes=size).kinds[0].layers) == size
+    with pytest.raises(ValueError, match="the run takes 0.0122 MB"):
+        run(model, tokenizer, TEXT, max_bytes=size - 1)
+
+
 def test_a_limit_holds_also_where_the_configuration_tells_no_sizes(monkeypatch):
     monkeypatch.setattr("attnviz.recording.sizes._sizes", lambda *args, **kwargs: None)
     with pytest.raises(ValueError, match="the weights take more than allowed; max_bytes is 0.005 MB"):
