@@ -1,4 +1,4 @@
-"""Subjects of the questions, and the tasks to write yourself: {name in links: title}, in the order of the lists.
+"""Subjects of the questions, graded and spoken, and the tasks to write yourself: {name in links: title}, in list order.
 
 No torch, so that settings can name them and progress can be read without it. What they ask is in `attnviz/practice/`.
 """
@@ -12,6 +12,16 @@ SUBJECTS = {
     "rope": "RoPE",
     "cost": "Parameters and cache",
     "decoding": "Decoding and speed",
+}
+SPOKEN = {  # of the questions to answer aloud: the names of their files
+    "mechanism": "Mechanism",
+    "positions": "Positions",
+    "sharing": "Sharing keys and values",
+    "cache": "Cache",
+    "serving": "Serving",
+    "since-2025": "Newer mechanisms",
+    "board": "At the board",
+    "wrong-answers": "What is wrong with this answer?",
 }
 TASKS = {
     "attention": "Scaled dot-product attention",

@@ -1,4 +1,4 @@
-"""The placeholders in the texts of lessons, computed for the settings of each step.
+"""The placeholders in the texts of lessons and spoken questions, computed for the settings of each step or card.
 
 `PLACEHOLDERS` is the one table of them; `python -m attnviz.compute.placeholders` prints it for docs/lessons.md. What
 needs torch is imported late, or the Lessons page would wait for it.
@@ -7,56 +7,46 @@ needs torch is imported late, or the Lessons page would wait for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnviz.compute.published_numbers import MISSING, PUBLISHED, Placeholder
 from attnviz.compute.view import View, drawable
-from attnviz.config import ModelConfig
-from attnviz.cost import (
-    PRECISIONS,
-    Answer,
-    attention_name,
-    count_parameters,
-    expanded_cache_bytes,
-    kv_cache_bytes,
-    weight_bytes,
-)
-from attnviz.cost.units import bytes_text, context_text, count_text
+from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes
 from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.rope import three_digits
 from attnviz.phrases import count, written
-from attnviz.session.lesson import replaced
+from attnviz.session.lesson import placeholder, replaced
+from attnviz.session.settings import Settings
 
 if TYPE_CHECKING:
     from attnviz.analysis.roles import Role
     from attnviz.decode.comparisons import Speculated
 
 FLOAT32 = 32  # bits: the small models run in float32, and their pages count its bytes
-MISSING = "–"
 OF_ROTATION = {  # placeholders that a layer without queries and keys to rotate does not have
     "n_pairs", "shortest_wavelength", "longest_wavelength", "n_turning", "pair", "degrees", "early_loss", "late_loss",
     "late_loss_scaled", "best_scaling",
 }  # fmt: skip
 
 
-class Placeholder(NamedTuple):
-    """What a placeholder stands for, and its value for a view."""
-
-    meaning: str
-    value: Callable[[View], str]
-
-
 def filled(text: str, view: View) -> str:
     """Fill in each placeholder's value for this view; a dash if the model cannot run on this text."""
-    runs = drawable(view)
-    turns = runs and view.mixer.rotary_dim > 0
-    return replaced(
-        text,
-        lambda name: PLACEHOLDERS[name].value(view) if runs and (turns or name not in OF_ROTATION) else MISSING,
-    )
+    return replaced(text, lambda written: value(written, view))
+
+
+def value(written: str, view: View) -> str:
+    """Return the value of a placeholder for this view, with the settings that follow its name: `context?batch=2`."""
+    name, link = placeholder(written)
+    if link:
+        chosen = Settings.from_link(link)[0]
+        view = view.but(**{field: getattr(chosen, field) for field in link})
+    wanted = PLACEHOLDERS[name]
+    if wanted.of_text and not (drawable(view) and (name not in OF_ROTATION or view.mixer.rotary_dim > 0)):
+        return MISSING
+    return wanted.value(view)
 
 
 def table() -> str:
@@ -150,25 +140,6 @@ def _text_loss(view: View) -> str:
     if len(view.ids) < 2:
         return MISSING
     return f"{float(next_token_losses(view.trace.logits, view.trace.tokens).mean()):.2f}"
-
-
-# ---- the published model and the accelerators
-
-
-def _preset(view: View) -> ModelConfig:
-    return _answer(view).serving.model
-
-
-def _cache_at_context(view: View) -> str:
-    s = view.settings
-    bits, block = PRECISIONS[s.precision]
-    return bytes_text(kv_cache_bytes(_preset(view), s.context, s.batch, bits, block_size=block))
-
-
-def _answer(view: View) -> Answer:
-    from attnviz.compute import cost
-
-    return cost.answer(view)
 
 
 # ---- RoPE and its scaling
@@ -329,28 +300,6 @@ PLACEHOLDERS = {name: Placeholder(meaning, value) for name, meaning, value in (
      lambda view: f"{_expanded_bytes(view):,} B"),
     ("parameters", "Parameters of the model", lambda view: f"{count_parameters(view.config).total:,}"),
     ("text_loss", "The loss on the text, in nats per token", _text_loss),
-    ("context", 'The context chosen on the cost page: "32 K tokens"',
-     lambda view: context_text(view.settings.context)),
-    ("batch", 'The sequences at once chosen on the cost page: "1 sequence"',
-     lambda view: count(view.settings.batch, "sequence")),
-    ("precision", "The precision of the cache chosen on the cost page", lambda view: view.settings.precision),
-    ("published", "The model chosen on the cost page", lambda view: _preset(view).name),
-    ("published_layers", "Its layers", lambda view: str(_preset(view).n_layers)),
-    ("published_heads", "Its query heads", lambda view: str(_preset(view).n_heads)),
-    ("published_kv_heads", "Its KV heads, counted", lambda view: count(_preset(view).n_kv_heads, "KV head")),
-    ("published_head_dim", "Its head_dim", lambda view: str(_preset(view).head_dim)),
-    ("published_parameters", 'Its parameters: "8.03 B"',
-     lambda view: count_text(count_parameters(_preset(view)).total)),
-    ("published_cache", "Bytes that it caches per token, bf16", lambda view: f"{kv_cache_bytes(_preset(view), 1):,} B"),
-    ("published_cache_at_context", "Its cache at the chosen context, sequences and precision", _cache_at_context),
-    ("published_weights", 'Its weights in bf16: "15.0 GiB"', lambda view: bytes_text(weight_bytes(_preset(view)))),
-    ("weights_on_one", "Its weights on one of the chosen accelerators, in the chosen precision",
-     lambda view: bytes_text(_answer(view).plan.weights)),
-    ("fitting_sequences", "Sequences of the chosen context that fit beside its weights on the chosen accelerators",
-     lambda view: f"{_answer(view).most:,}"),
-    ("accelerator", "The chosen accelerators", lambda view: _answer(view).serving.accelerator.name),
-    ("decode_bound", "Tokens per second at most, for the chosen sequences together, by the roofline",
-     lambda view: f"{_answer(view).tokens_per_second or 0:,.0f}"),
     ("n_pairs", "Pairs of dimensions that RoPE rotates", lambda view: str(len(_frequencies(view)))),
     ("theta", "RoPE's base, rope_theta", _theta),
     ("shortest_wavelength", "The wavelength of the fastest pair, in tokens",
@@ -393,7 +342,7 @@ PLACEHOLDERS = {name: Placeholder(meaning, value) for name, meaning, value in (
     ("mistake_expected", "The same of the right version", lambda view: _mistake_number(view, expected=True)),
     ("n_questions", "Questions of the set chosen on the Practice page, counted",
      lambda view: count(view.settings.questions, "question")),
-)}  # fmt: skip
+)} | PUBLISHED  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -75,13 +75,22 @@ class Lesson:
         return replace(self.step(at).settings(), lesson=self.name, lesson_step=at)
 
 
+def placeholder(written: str) -> tuple[str, dict[str, str]]:
+    """Return a placeholder's name, and the settings for which it is computed where they differ from the link's.
+
+    They are written as in a link: `{published_cache?preset=deepseek-v3}`.
+    """
+    name, _, query = written.partition("?")
+    return name, dict(parse_qsl(query, keep_blank_values=True))
+
+
 def placeholders(text: str) -> Iterator[str]:
     """Iterate over the names of the placeholders in a text."""
-    return (match["name"] for match in _PARTS.finditer(text) if match["name"] is not None)
+    return (placeholder(match["name"])[0] for match in _PARTS.finditer(text) if match["name"] is not None)
 
 
 def replaced(text: str, value: Callable[[str], str]) -> str:
-    """Replace each placeholder by the value of its name."""
+    """Replace each placeholder by the value of what is written in it."""
     return _PARTS.sub(lambda match: match[0] if match["name"] is None else value(match["name"]), text)
 
 
@@ -89,7 +98,7 @@ def parse(name: str, written: str, known: Container[str]) -> Lesson:
     """Parse a lesson. Raises LessonError. known: names of the placeholders that exist."""
     if not NAME.fullmatch(name):
         raise LessonError(1, f"the file name must be lower-case letters, digits and hyphens, not “{name[:40]}”")
-    _check_placeholders(written, known)
+    check_placeholders(written, known)
     lines = [(number, line.rstrip()) for number, line in enumerate(written.splitlines(), 1)]
     starts = [i for i, (_, line) in enumerate(lines) if line == "##" or line.startswith("## ")]
     title, minutes, about = _head(lines[: starts[0]] if starts else lines)
@@ -104,11 +113,17 @@ def parse(name: str, written: str, known: Container[str]) -> Lesson:
 Lines = list[tuple[int, str]]
 
 
-def _check_placeholders(written: str, known: Container[str]) -> None:
+def check_placeholders(written: str, known: Container[str]) -> None:
+    """Raise a LessonError for a placeholder that is not known, or with settings that no link can have."""
     for match in _PARTS.finditer(written):
-        if match["name"] is not None and match["name"] not in known:
-            line = written.count("\n", 0, match.start()) + 1
+        if match["name"] is None:
+            continue
+        line = written.count("\n", 0, match.start()) + 1
+        name, link = placeholder(match["name"])
+        if name not in known:
             raise LessonError(line, f"“{{{match['name'][:40]}}}” is not a placeholder; docs/lessons.md lists them")
+        if notices := Settings.from_link(link)[1]:
+            raise LessonError(line, f"in “{{{match['name'][:60]}}}”: {notices[0]}")
 
 
 def _head(lines: Lines) -> tuple[str, int, str]:
@@ -132,8 +147,8 @@ def _step(lines: Lines) -> Step:
     fields, text = _fields(lines[1:])
     if "Link" not in fields:
         raise LessonError(first, "the step has no “Link: ”, such as heads?layer=1&head=3")
-    page, link = _link(*fields["Link"])
-    target = _target(fields.get("Look at"), page, link)
+    page, link = page_and_link(*fields["Link"])
+    target = target_on(fields.get("Look at"), page, link)
     if not text:
         raise LessonError(first, "the step has no text")
     if ("Question" in fields) != ("Answer" in fields):
@@ -166,7 +181,8 @@ def _fields(lines: Lines) -> tuple[dict[str, tuple[int, str]], str]:
     return fields, "\n".join(text).strip()
 
 
-def _link(line: int, written: str) -> tuple[Page, dict[str, str]]:
+def page_and_link(line: int, written: str) -> tuple[Page, dict[str, str]]:
+    """Return the page that an address in this line opens, and its settings. Raises LessonError."""
     path, _, query = written.partition("?")
     path = "" if path == "/" else path
     if path not in PAGES:
@@ -180,7 +196,8 @@ def _link(line: int, written: str) -> tuple[Page, dict[str, str]]:
     return PAGES[path], link
 
 
-def _target(field: tuple[int, str] | None, page: Page, link: Mapping[str, str]) -> str:
+def target_on(field: tuple[int, str] | None, page: Page, link: Mapping[str, str]) -> str:
+    """Return the key of the element to look at, (line, key), which the address has to show. Raises LessonError."""
     if field is None:
         return ""
     line, key = field

@@ -1,0 +1,103 @@
+"""The questions to answer aloud: their cards with numbers filled in, and which of them comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import urlencode
+
+from attnviz.compute import choices, placeholders
+from attnviz.compute.view import View
+from attnviz.exercises import SPOKEN
+from attnviz.practice.spoken import card as cards
+from attnviz.practice.spoken.card import Card, CardError
+from attnviz.practice.spoken.schedule import GRADES, CardState, after, due
+from attnviz.session.lesson import LessonError, check_placeholders, page_and_link, target_on
+from attnviz.session.pages import ELEMENTS
+from attnviz.session.settings import Settings
+
+__all__ = ["GRADES", "SPOKEN", "Card", "CardState", "after", "deck", "due", "filled", "of", "place", "queue"]
+
+FOLDER = Path(cards.__file__).parent
+DUE = "due"  # in links, in place of a subject: the cards that are due today
+
+
+@lru_cache(maxsize=1)
+def deck() -> dict[str, Card]:
+    """Return the cards by id, subject by subject. CardError names the line of a mistake in a file."""
+    found: dict[str, Card] = {}
+    for subject in SPOKEN:
+        for card in read(subject, (FOLDER / f"{subject}.md").read_text(encoding="utf-8")):
+            if card.id in found:
+                raise CardError(card.lines[""], f"“{card.id}” is also a card of {found[card.id].subject}.md")
+            found[card.id] = card
+    return found
+
+
+def read(subject: str, written: str) -> list[Card]:
+    """Parse a file of cards, and check its addresses and placeholders. Raises CardError."""
+    parsed = cards.parse(subject, written)
+    try:
+        check_placeholders(written, placeholders.PLACEHOLDERS)
+        for card in parsed:
+            page, link = page_and_link(card.lines["Link"], card.link)
+            target_on((card.lines["Look at"], card.target) if card.target else None, page, link)
+    except LessonError as error:
+        raise CardError(error.line, error.reason) from None
+    return parsed
+
+
+def of(deck: Mapping[str, Card], which: str, states: Mapping[str, CardState], today: date) -> list[Card]:
+    """Return the cards of a subject, "" for all, or those that are due."""
+    if which == DUE:
+        return [deck[id] for id in due(states, today) if id in deck]
+    return [card for card in deck.values() if which in ("", card.subject)]
+
+
+def queue(chosen: list[Card], states: Mapping[str, CardState], today: date) -> list[Card]:
+    """Return cards in the order in which they are asked: those due, then new ones, then the others by their date."""
+    waiting = {id: place for place, id in enumerate(due(states, today))}
+
+    def order(card: Card) -> tuple[int, float, str]:
+        if card.id in waiting:
+            return 0, waiting[card.id], ""
+        state = states.get(card.id)
+        return (2, 0, state.due) if state else (1, 0, "")
+
+    return sorted(chosen, key=order)
+
+
+def following(card: Card, asked: list[Card]) -> Card | None:
+    """Return the card that comes after this one in a queue; the first if it is not in it or is its last."""
+    others = [each for each in asked if each.id != card.id]
+    if not others:
+        return None
+    ids = [each.id for each in asked]
+    at = ids.index(card.id) if card.id in ids else -1
+    return others[at % len(others)] if at >= 0 else others[0]
+
+
+def settings_of(card: Card) -> Settings:
+    """Return the settings of the view that shows a card's answer, for which its numbers are computed."""
+    page, link = page_and_link(card.lines["Link"], card.link)
+    return choices.with_text_of(page, Settings.from_link(link, page)[0])
+
+
+def filled(text: str, card: Card) -> str:
+    """Fill in the numbers of a card's text."""
+    return placeholders.filled(text, View(settings_of(card)))
+
+
+def place(card: Card) -> tuple[str, str]:
+    """Return what shows a card's answer, "Cost: Decode speed", and its address."""
+    page, link = page_and_link(card.lines["Link"], card.link)
+    shown = ELEMENTS[card.target].name if card.target else page.tabs.get(link.get("tab", ""), "")
+    address = f"{page.path or '.'}?{urlencode(link)}" if link else page.path or "."
+    return f"{page.name}: {shown}" if shown else page.name, address
+
+
+def next_intervals(state: CardState | None, today: date) -> list[int]:
+    """Return the days until a card comes back, for each grade."""
+    return [after(state, grade, today).interval_days for grade in GRADES]
