@@ -10,10 +10,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tokenizers import Regex
-from tokenizers.pre_tokenizers import Split
+if TYPE_CHECKING:
+    from tokenizers.pre_tokenizers import Split
 
 # invisible characters in the categories of letters, symbols and marks: fillers, the joiner, variation selectors
 BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
@@ -24,8 +24,7 @@ N_EXAMPLES = 3  # of the characters that a byte can begin
 BIG5_LEVEL_1 = b"\xa4\x40"  # the first ideograph; before it are symbols, and rare characters for units
 IDEOGRAPHS = frozenset(map(chr, range(0x4E00, 0xA000)))
 EMOJI = tuple(frozenset(map(chr, range(*block))) for block in ((0x1F300, 0x1F650), (0x1F900, 0x1FA00)))
-
-_CLUSTERS = Split(Regex(r"\r|\X"), "isolated")  # not "\r\n" as one: the two are tokens of their own
+BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 
 
 class Span(NamedTuple):
@@ -41,7 +40,15 @@ def graphemes(text: str) -> list[str]:
     if text.isascii():
         return list(text)
     safe = SURROGATE.sub("\0", text)  # a control character, which like these joins no neighbour
-    return [text[start:stop] for _, (start, stop) in _CLUSTERS.pre_tokenize_str(safe)]
+    return [text[start:stop] for _, (start, stop) in _clusters().pre_tokenize_str(safe)]
+
+
+@cache
+def _clusters() -> Split:
+    from tokenizers import Regex  # only texts that are not plain ASCII need it
+    from tokenizers.pre_tokenizers import Split
+
+    return Split(Regex(r"\r|\X"), "isolated")  # not "\r\n" as one: the two are tokens of their own
 
 
 def spans(pieces: Sequence[bytes]) -> list[Span]:
@@ -198,3 +205,56 @@ def examples(points: range) -> tuple[str, ...]:
 def _code(c: str, charset: str) -> bytes:
     """Return the bytes of a character in an East Asian character set; b"" where it is not in it."""
     return c.encode(charset, "ignore")
+
+
+# ---- tokens as their tokenizers write them
+
+
+def labels_of(pieces: Sequence[bytes]) -> list[str]:
+    """Return one printable label per token, given as bytes; explained at `Tokenizer.labels`."""
+    labels = []
+    for start, stop, text in code_points(pieces):
+        shown, n = printable(text), stop - start
+        labels += [shown] if n == 1 else [f"{shown} {i + 1}/{n}" for i in range(n)]
+    return labels
+
+
+def byte_level_bytes(piece: str) -> bytes:
+    """Return the bytes of a byte-level token; as in `tokenizers`, one with other characters stands for itself."""
+    table = _byte_of()
+    if all(c in table for c in piece):
+        return bytes(table[c] for c in piece)
+    return piece.encode("utf-8", "replace")
+
+
+@cache
+def _byte_of() -> dict[str, int]:
+    """Return GPT-2's table of the printable characters that represent bytes in a vocabulary: {character: byte}."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    rest = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(rest)}
+
+
+def sentencepiece_bytes(piece: str) -> bytes:
+    """Return the bytes of a SentencePiece token: "▁the" is " the", "<0xE5>" is one byte."""
+    if BYTE_PIECE.fullmatch(piece):
+        return bytes([int(piece[3:5], 16)])
+    return piece.replace("▁", " ").encode("utf-8", "replace")
+
+
+def marks(labels: Sequence[str]) -> str:
+    """Explain the marks that occur in labels; "" if there are none."""
+    meanings = {
+        r"·": "“·” is a space",
+        r"⏎": "“⏎” ends a line",
+        r"⇥": "“⇥” is a tab",
+        r" \d+/\d+$": "“2/3” is the second of three tokens that share a character",
+        r"<0x[0-9A-F]{2}>$": "“<0xE5>” is one byte of a character",
+        r"<0x[0-9A-F]{2}> (.)…$": r"“\g<0>” is a byte that can be a part of \1 or of other characters",
+        r"<0x(?:[0-9A-F]{2}){2,3}> (.)…$": r"“\g<0>” are bytes that can be a part of \1 or of other characters",
+    }
+    firsts = (
+        (next(filter(None, (re.search(mark, each) for each in labels)), None), said) for mark, said in meanings.items()
+    )
+    sentences = [first.expand(said) for first, said in firsts if first]
+    return f"{', '.join(sentences)}." if sentences else ""

@@ -8,26 +8,25 @@ form one character is decided in `characters.py`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
 from tokenizers import Tokenizer as BPE
 
-from attnviz.characters import Span, began, code_points, examples, printable, spans, unfinished
+from attnviz.characters import (
+    Span,
+    began,
+    byte_level_bytes,
+    examples,
+    labels_of,
+    sentencepiece_bytes,
+    spans,
+    unfinished,
+)
 from attnviz.phrases import isolated
 
-BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 TOKENIZER_FILE = Path(__file__).parent / "checkpoints" / "tokenizer.json"
-
-
-@cache
-def _byte_of() -> dict[str, int]:
-    """Return GPT-2's table of the printable characters that represent bytes in a vocabulary: {character: byte}."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    rest = [b for b in range(256) if b not in printable]
-    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(rest)}
 
 
 class Tokenizer:
@@ -43,7 +42,7 @@ class Tokenizer:
         added = self._bpe.get_added_tokens_decoder()
         self._added = {i: token.content.encode("utf-8", "replace") for i, token in added.items()}
         self._special = {i for i, token in added.items() if token.special}
-        self._piece_bytes = _byte_level_bytes if _is_byte_level(self._bpe) else _sentencepiece_bytes
+        self._piece_bytes = byte_level_bytes if _is_byte_level(self._bpe) else sentencepiece_bytes
 
     @property
     def vocab_size(self) -> int:
@@ -129,15 +128,6 @@ class Tokenizer:
         return labels_of(self.token_bytes(ids))
 
 
-def labels_of(pieces: Sequence[bytes]) -> list[str]:
-    """Return one printable label per token, given as bytes; explained at `Tokenizer.labels`."""
-    labels = []
-    for start, stop, text in code_points(pieces):
-        shown, n = printable(text), stop - start
-        labels += [shown] if n == 1 else [f"{shown} {i + 1}/{n}" for i in range(n)]
-    return labels
-
-
 def _from_file(path: Path | str) -> BPE:
     bpe = BPE.from_file(str(path))
     bpe.no_truncation()
@@ -159,21 +149,6 @@ def _has_kind(part: object, kind: str) -> bool:
     return part.get("type") == kind or any(_has_kind(each, kind) for each in inner)
 
 
-def _byte_level_bytes(piece: str) -> bytes:
-    """Return the bytes of a byte-level token; as in `tokenizers`, one with other characters stands for itself."""
-    table = _byte_of()
-    if all(c in table for c in piece):
-        return bytes(table[c] for c in piece)
-    return piece.encode("utf-8", "replace")
-
-
-def _sentencepiece_bytes(piece: str) -> bytes:
-    """Return the bytes of a SentencePiece token: "▁the" is " the", "<0xE5>" is one byte."""
-    if BYTE_PIECE.fullmatch(piece):
-        return bytes([int(piece[3:5], 16)])
-    return piece.replace("▁", " ").encode("utf-8", "replace")
-
-
 @cache
 def tokenizer() -> Tokenizer:
     """Return the checkpoints' tokenizer, cached."""
@@ -185,21 +160,3 @@ def _utf8_length(byte: int) -> int:
     if byte & 0b1100_0000 == 0b1000_0000:
         return 0
     return 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-
-
-def marks(labels: Sequence[str]) -> str:
-    """Explain the marks that occur in labels; "" if there are none."""
-    meanings = {
-        r"·": "“·” is a space",
-        r"⏎": "“⏎” ends a line",
-        r"⇥": "“⇥” is a tab",
-        r" \d+/\d+$": "“2/3” is the second of three tokens that share a character",
-        r"<0x[0-9A-F]{2}>$": "“<0xE5>” is one byte of a character",
-        r"<0x[0-9A-F]{2}> (.)…$": r"“\g<0>” is a byte that can be a part of \1 or of other characters",
-        r"<0x(?:[0-9A-F]{2}){2,3}> (.)…$": r"“\g<0>” are bytes that can be a part of \1 or of other characters",
-    }
-    firsts = (
-        (next(filter(None, (re.search(mark, each) for each in labels)), None), said) for mark, said in meanings.items()
-    )
-    sentences = [first.expand(said) for first, said in firsts if first]
-    return f"{', '.join(sentences)}." if sentences else ""

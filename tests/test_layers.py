@@ -11,8 +11,8 @@
     {analysis, experiments, steps, mistakes} -> practice
     {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures, practice} -> compute -> server -> ui -> pages, app.py
-    {phrases -> runs, assets, figures} -> notebook
-    assets -> server
+    {phrases, characters} -> runs
+    {runs, assets, figures} -> notebook; assets -> server
     {text, runs} -> recording
 
 Each rule is a function from source text to error sentences; one test per rule reads all files and reports every
@@ -55,7 +55,7 @@ NEXT_ON_THE_LEFT = {
     "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config",),
-    "runs": ("checks", "phrases"),
+    "runs": ("characters", "checks", "phrases"),
     "recording": ("text", "runs"),
     "counting": (),  # a process of its own, which compute starts
     "practice": ("exercises", "mistakes", "experiments", "analysis", "steps", "started"),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz.characters import printable
-from attnviz.text import Tokenizer, marks
+from attnviz.characters import marks, printable
+from attnviz.text import Tokenizer
 
 TOKENIZER = Tokenizer()
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}  # controls, formats, surrogates, unassigned, blanks

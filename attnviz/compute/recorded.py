@@ -12,7 +12,7 @@ import numpy as np
 from cachetools import LRUCache, TTLCache
 
 from attnviz.analysis import groups
-from attnviz.characters import PART, Span, printable
+from attnviz.characters import Span
 from attnviz.checkpoints import OpenError
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig
@@ -21,6 +21,7 @@ from attnviz.modules import Transformer
 from attnviz.recorded import RecordedTrace, Sides
 from attnviz.runs.arrays import RunError
 from attnviz.runs.file import Limits, open_run
+from attnviz.runs.labels import SPACES, are_spaced, label_of
 from attnviz.runs.run import AttentionKind, AttentionRun
 from attnviz.session import openable
 from attnviz.session.openable import MAX_HEADS, MAX_LAYERS
@@ -172,9 +173,6 @@ def title_of(name: str) -> str:
     return title or openable.short_name(name)
 
 
-SPACES = ("·", "Ġ")  # at the beginning of a word's first token, as labels and GPT-2's tokenizer write them
-
-
 @dataclass(frozen=True)
 class Tokens:
     """The tokens of a run in place of a tokenizer: a label per id."""
@@ -193,25 +191,6 @@ class Tokens:
         return text_of(self.labels(ids))
 
 
-def label_of(token: str) -> str:
-    """Return a token as a printable label: spaces at its ends as "·", those inside as they are; "∅" if empty.
-
-    SentencePiece's "▁" is a space too.
-    """
-    if PART.fullmatch(token):
-        return token  # "床 2/3"
-    token = f" {token[1:]}" if token.startswith("▁") else token
-    inner = token.strip(" ")
-    before = "·" * (len(token) - len(token.lstrip(" ")))
-    after = "·" * (len(token) - len(token.rstrip(" "))) if inner else ""
-    return f"{before}{' '.join(printable(word) for word in inner.split(' '))}{after}" or "∅"
-
-
-def are_spaced(labels: Sequence[str]) -> bool:
-    """Check whether no label says that a space is before it: then there is one before each, as in WordPiece's texts."""
-    return not any(label.startswith(SPACES) for label in labels)
-
-
 def spans_of(labels: Sequence[str]) -> list[Span]:
     spaced = are_spaced(labels)
     return [Span(i, i + 1, _written(label, spaced)) for i, label in enumerate(labels)]
@@ -226,9 +205,6 @@ def _written(label: str, spaced: bool) -> str:
     if label.startswith("##"):
         return label[2:]
     return f" {label}" if spaced else f" {label[1:]}" if label.startswith(SPACES) else label
-
-
-OUTPUT = "out"  # after the position of a token that the model wrote
 
 
 @dataclass(frozen=True)
@@ -296,11 +272,11 @@ class RecordedRun:
     @property
     def sides(self) -> Sides:
         """What the rows and the columns of its maps are; a token that the model wrote is marked as output."""
-        kind, output = self.of, None if self.kind == "encoder" else self.saved.output_from
+        kind = self.of
+        positions, key_positions = self.saved.positions(kind)
         rows = range(len(kind.tokens)) if kind.cross else range(kind.first_row, kind.first_row + len(kind.tokens))
         return Sides(
-            rows, [label_of(token) for token in kind.tokens], _positions(rows, output),
-            self.key_labels, _positions(range(len(kind.key_tokens)), None if kind.cross else output), kind.cross,
+            rows, [label_of(token) for token in kind.tokens], positions, self.key_labels, key_positions, kind.cross,
             are_spaced(self.key_labels),
         )  # fmt: skip
 
@@ -311,10 +287,6 @@ class RecordedRun:
     def trace(self, ids: tuple[int, ...] = (), n_padding: int = 0) -> RecordedTrace:
         """Return the trace of the run's own tokens."""
         return self.recorded
-
-
-def _positions(tokens: range, output: int | None) -> list[str]:
-    return [f"{i} {OUTPUT}" if output is not None and i >= output else f"{i}" for i in tokens]
 
 
 def cosines_of(run: RecordedRun, layer: int, part: str) -> np.ndarray:

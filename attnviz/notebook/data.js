@@ -12,8 +12,6 @@ const rampsOf = (run, kvs) => Object.fromEntries(MODES.map((mode) => [mode, kvs.
 const kvOf = ({ heads, kv }, layer, head) => Math.floor(head / (heads[layer] / (kv[layer] ?? heads[layer])));
 const readBy = (kind, layer, head) => (kind.kv[layer] ? `KV ${kvOf(kind, layer, head)}` : "");
 
-const positionsOf = ({ tokens, first }) => tokens.map((_, i) => i + first);
-
 // Whether a query of a causal kind comes before the key.
 const isMasked = ({ causal, first }, q, k) => causal && k > q + first;
 
@@ -45,7 +43,7 @@ export function gridOf(run, { kind, from, layer, head }) {
   const alike = kv.every((each) => String(each) === String(kv[0])), all = 1 + Math.max(...kv.flat());
   return {
     ...cellsOf(kind, layers, most), layers: n, heads: layers.map((each) => kind.heads[each]), title: run.title || kind.title, asks: false, orders: true,
-    labels: [kind.tokens, kind.keys], positions: positionsOf(kind), keys: {}, tokens: [kind.tokens.length, kind.keys.length], rows: layers.map((each) => kind.rows[each]),
+    labels: [kind.tokens, kind.keys], positions: kind.positions, keys: { positions: kind.keyPositions }, tokens: [kind.tokens.length, kind.keys.length], rows: layers.map((each) => kind.rows[each]),
     short: layers.map((each) => kind.rows[each].replace(/^Layer (?=\d)/, "L")), kv: alike ? kv[0] : kv, kvNames: known ? Array.from({ length: all }, (_, i) => `KV ${i}`) : [],
     selected: [layer - from, head], pinned: [], roles: null, reads: null, dotted: [], here: null, measures: {}, scored: "", tops: layers.map(() => 1), below: null,
     ramps: rampsOf(run, Array.from({ length: all }, (_, i) => i)), marks: Array.from({ length: all }, (_, i) => run.marks[hueOf(run, i)]), masked: run.masked,
@@ -74,9 +72,9 @@ export function headOf(run, at) {
   const key = chosen >= 0 ? chosen : strongestOf(kind, one, query);
   let beyond = LOWEST_TOP; // the largest weight of another key than the first
   for (let i = 0; i < T * S; i++) if (i % S && one.cells[i] <= STEPS) beyond = Math.max(beyond, one.cells[i] / STEPS);
-  const pair = `query ${named(query + kind.first, kind.tokens[query])} and key ${named(key, kind.keys[key])}`, weight = isMasked(kind, query, key) ? "masked" : one.textOf(query * S + key);
+  const pair = `query ${named(kind.positions[query], kind.tokens[query])} and key ${named(kind.keyPositions[key], kind.keys[key])}`, weight = isMasked(kind, query, key) ? "masked" : one.textOf(query * S + key);
   return {
-    ...one, labels: kind.tokens, positions: positionsOf(kind), keys: { labels: kind.keys }, query, key, chosen, scale: at.scale, exclude: at.exclude,
+    ...one, labels: kind.tokens, positions: kind.positions, keys: { labels: kind.keys, positions: kind.keyPositions }, query, key, chosen, scale: at.scale, exclude: at.exclude,
     head: [layer - at.from, head], alt: `${one.name}: map of ${T} queries by ${S} keys; ${pair}: ${weight}.`, legend: [[one.mark, one.name]], masked: run.masked,
     tops: [1, Math.min(1, beyond)], below: null, ramps: rampsOf(run, [one.kv]), texts: { title: one.name, note: noteOf(kind), hint: HINT },
   };
@@ -91,8 +89,8 @@ function noteOf(kind) {
 }
 
 export function textOf(run, at) {
-  const { kind, query } = at, one = oneOf(run, at), spaced = !kind.keys.some((label) => label.startsWith("·"));
-  return { ...one, labels: kind.keys, queries: kind.cross ? { labels: kind.tokens } : null, first: kind.first, characters: [], next: null, query, name: one.name, of: "weights", marks: kind.marks, spaced };
+  const { kind, query } = at, one = oneOf(run, at);
+  return { ...one, labels: kind.keys, positions: kind.keyPositions, queries: kind.cross ? { labels: kind.tokens, positions: kind.positions } : null, first: kind.first, characters: kind.characters, next: null, query, name: one.name, of: "weights", marks: kind.marks, spaced: kind.spaced };
 }
 
 // All heads of the selected layer; only the selected one is drawn until others are switched on.
@@ -104,7 +102,7 @@ export function linesOf(run, at) {
   const cells = Uint16Array.from({ length: H * T * S }, (_, i) => (isMasked(kind, (Math.floor(i / S) % T) + start, (i % S) + keyStart) ? MASKED : kind.cells[kind.codes[place(i)]]));
   return {
     shape: [H, 1, T, S], steps: STEPS, cells, textOf: (i) => printedCode(kind.codes[place(i)], kind.top), title: `${kind.rows[layer]}: weights as lines`, note: "",
-    labels: [queries, keys], first: [start + kind.first, keyStart], left: [kind.tokens.length - T, kind.keys.length - S], names: all.map((h) => `H${h}`),
+    labels: [queries, keys], first: [start + kind.first, keyStart], places: [kind.positions.slice(start, start + T), kind.keyPositions.slice(keyStart, keyStart + S)], left: [kind.tokens.length - T, kind.keys.length - S], names: all.map((h) => `H${h}`),
     reads: all.map((h) => readBy(kind, layer, h)), marks: all.map((h) => run.marks[hueOf(run, kvOf(kind, layer, h))]), alone: [`${kind.name} ${layer}`, head], rowsFrom: start,
   };
 }

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from attnviz.assets import bundled, markup_of, style_of
+from attnviz.characters import PART, marks
 from attnviz.figures import theme
 from attnviz.notebook.codes import codes_of, exponent_of, planes
 from attnviz.phrases import count
 from attnviz.runs.arrays import RunError
 from attnviz.runs.kinds import AttentionKind
+from attnviz.runs.labels import are_spaced, label_of
 from attnviz.runs.run import AttentionRun
 
 HERE = Path(__file__).parent
@@ -29,8 +31,6 @@ MAX_WEIGHTS = 64_000_000  # of all kinds: 128 MB as codes
 MOST_HEADS = 1_200  # that the grid shows at once
 MOST_LINE_TOKENS = 256  # per side of the line view
 LEVEL = 6  # of compression
-MARKS = str.maketrans({"Ġ": "·", "▁": "·", "Ċ": "⏎"})  # of tokenizers, at the start of a token, and as they are shown
-LEADING = re.compile("^[Ġ▁Ċ]+")
 HUES = len(theme.HUES)
 
 
@@ -98,14 +98,19 @@ def _packed(kind: AttentionKind) -> tuple[dict[str, Any], bytes]:
 
 
 def _described(kind: AttentionKind, run: AttentionRun) -> dict[str, Any]:
-    tokens, keys = ([shown(token) for token in each] for each in (kind.tokens, kind.key_tokens))
+    tokens, keys = ([label_of(token) for token in each] for each in (kind.tokens, kind.key_tokens))
+    positions, key_positions = run.positions(kind)
     rows = list(run.names) if run.names else [f"Layer {i}" for i in range(kind.n_layers)]
     return {
         "name": kind.name,
         "title": kind.title,
         "tokens": tokens,
         "keys": keys,
-        "marks": marks_in([*tokens, *keys]),
+        "positions": positions,
+        "keyPositions": key_positions,
+        "characters": _characters(keys),
+        "spaced": are_spaced(keys),
+        "marks": marks([*tokens, *keys]),
         "first": kind.first_row,
         "cross": kind.cross,
         "causal": kind.causal,
@@ -130,14 +135,13 @@ def about(kind: AttentionKind) -> str:
     return f"{title}: {count(kind.n_layers, 'layer')} × {n_heads}, {tokens}. {hue}."
 
 
-def shown(token: str) -> str:
-    """Return a token with the marks of its tokenizer as the app shows them: "·the" for "Ġthe" and for "▁the"."""
-    return LEADING.sub(lambda marks: marks[0].translate(MARKS), token)
-
-
-def marks_in(labels: Sequence[str]) -> str:
-    """Explain the marks that occur in labels; "" if there are none."""
-    said = [
-        text for mark, text in (("·", "“·” is a space"), ("⏎", "“⏎” ends a line")) if any(mark in x for x in labels)
-    ]
-    return f"{', '.join(said)}." if said else ""
+def _characters(labels: Sequence[str]) -> list[list[Any]]:
+    """Return [first, after the last, character] of the tokens that together are one: "床 1/3", "床 2/3", "床 3/3"."""
+    found = []
+    for i, label in enumerate(labels):
+        part = PART.fullmatch(label)
+        if part and part["number"] == "1":
+            stop = i + int(part["part"].partition("/")[2])
+            expected = [f"{part['character']} {n + 1}/{stop - i}" for n in range(stop - i)]
+            found += [[i, stop, part["character"]]] if list(labels[i:stop]) == expected else []
+    return found

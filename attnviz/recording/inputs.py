@@ -16,10 +16,11 @@ from tokenizers import Tokenizer as Backend
 from torch import nn
 
 from attnviz import checks
+from attnviz.characters import labels_of
 from attnviz.phrases import count
 from attnviz.recording import pictures
 from attnviz.runs.arrays import RunError
-from attnviz.text import Tokenizer, labels_of
+from attnviz.text import Tokenizer
 
 Batch = dict[str, Any]
 SOUND = ("input_features", "input_values")

@@ -19,6 +19,7 @@ from attnviz.runs.besides import checked_layers, checked_logits, checked_picture
 from attnviz.runs.kinds import KINDS, AttentionKind, Layers
 from attnviz.runs.tokens import checked_tokens, texts_of
 
+OUTPUT = "out"  # after the position of a token that the model wrote
 OUTPUTS = {  # of a model of transformers
     "attentions": "self",
     "encoder_attentions": "encoder",
@@ -71,10 +72,20 @@ class AttentionRun:
         """Return the kind of attention with this name, KeyError if the run has none."""
         return {kind.name: kind for kind in self.kinds}[name]
 
+    def positions(self, kind: AttentionKind) -> tuple[list[str], list[str]]:
+        """Return the positions of a kind's queries and of its keys as they are printed: "4", or "5 out" if the model wrote it."""
+        rows = range(len(kind.tokens)) if kind.cross else range(kind.first_row, kind.first_row + len(kind.tokens))
+        output = None if kind.name == "encoder" else self.output_from
+        return _positions(rows, output), _positions(range(len(kind.key_tokens)), None if kind.cross else output)
+
     @property
     def sentences(self) -> tuple[str, ...]:
         """What is said beside the run: what was left out, and which rows do not sum to 1."""
         return (*self.notes, *(kind.sums_note for kind in self.kinds if kind.sums_note))
+
+
+def _positions(tokens: range, output: int | None) -> list[str]:
+    return [f"{i} {OUTPUT}" if output is not None and i >= output else f"{i}" for i in tokens]
 
 
 def run_of(
@@ -96,7 +107,8 @@ def run_of(
 
     attention: as for `layers_of`, or a dict of such with the keys "self", "encoder", "decoder" and "cross", or what a
     model of transformers returned, or a run.
-    tokens: of the queries; for several kinds a list, or {"encoder": [...], "decoder": [...]}.
+    tokens: of the queries, as text or as in a vocabulary ("Ġthe"); for several kinds a list, or {"encoder": [...],
+    "decoder": [...]}.
     key_tokens: of the keys, where they are others: the text that cross-attention reads, or prompt and continuation.
     n_kv_heads: for all layers, or a list per layer, or a dict of these by kind; by default as many as k has.
     first_row: position of the first query among the keys; by default where the tokens end the key tokens.

@@ -8,6 +8,7 @@ from typing import Any
 from attnviz.checks import shown
 from attnviz.phrases import count, listed
 from attnviz.runs.arrays import RunError
+from attnviz.runs.labels import from_vocabulary
 
 Tokens = tuple[str, ...]
 
@@ -24,10 +25,14 @@ def checked_tokens(given: Any, name: str = "tokens") -> Tokens:
     return tuple(str(token) for token in tokens)  # also of numpy's strings
 
 
+def _labels(given: Any, name: str = "tokens") -> Tokens:
+    return from_vocabulary(checked_tokens(given, name))
+
+
 def texts_of(
     kind: str, shape: Sequence[int], tokens: Any, key_tokens: Any, first_row: int | None
 ) -> tuple[Tokens, Tokens, int]:
-    """Return the tokens of the queries, of the keys, and the position of the first query among the keys.
+    """Return the labels of the queries' tokens, of the keys', and the position of the first query among the keys.
 
     kind: "" for weights alone. shape: (T, S). Where there are fewer queries than tokens, the queries are the last ones,
     as when a prompt is continued.
@@ -50,7 +55,7 @@ def _side(kind: str, tokens: Any, key_tokens: Any) -> Tokens:
     wanted = "decoder" if kind == "cross" else kind
     if isinstance(tokens, Mapping):
         return _named(wanted, tokens)
-    return checked_tokens(key_tokens if kind == "encoder" and key_tokens is not None else tokens)
+    return _labels(key_tokens if kind == "encoder" and key_tokens is not None else tokens)
 
 
 def _other_side(kind: str, tokens: Any, key_tokens: Any) -> Tokens | None:
@@ -58,7 +63,7 @@ def _other_side(kind: str, tokens: Any, key_tokens: Any) -> Tokens | None:
     if kind in ("encoder", "decoder"):
         return None
     if key_tokens is not None:
-        return checked_tokens(key_tokens, "key_tokens")
+        return _labels(key_tokens, "key_tokens")
     return _named("encoder", tokens) if kind == "cross" and isinstance(tokens, Mapping) else None
 
 
@@ -67,7 +72,7 @@ def _named(wanted: str, tokens: Mapping[str, Any]) -> Tokens:
         wanted = next(iter(tokens))
     if wanted not in tokens:
         raise RunError(f"tokens has {listed(map(repr, tokens)) or 'no text'}, but no {wanted or 'self'!r}")
-    return checked_tokens(tokens[wanted], f"tokens of the {wanted}")
+    return _labels(tokens[wanted], f"tokens of the {wanted}")
 
 
 def _first_row(kind: str, queries: Tokens, keys: Tokens) -> int:

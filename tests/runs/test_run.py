@@ -125,6 +125,31 @@ def test_layers_without_weights_keep_their_numbers() -> None:
     assert run_of([None, SQUARE[0]], names(T), names=["mamba", "attention"]).names == ("attention",)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "labels"),
+    [
+        (["The", "Ġcat", "Ċ", "åºĬ", "Ġ"], ["The", "·cat", "⏎", "床", "·"]),  # byte-level; the bytes of 床 are E5 BA 8A
+        (["å", "º", "Ĭ", "Ġa", "b"], ["床 1/3", "床 2/3", "床 3/3", "·a", "b"]),
+        (["▁The", "▁cat", "<0xE5>", "<0xBA>", "<0x8A>"], ["·The", "·cat", "床 1/3", "床 2/3", "床 3/3"]),
+        (["[CLS]", "ma", "##t", "å", "a b"], ["[CLS]", "ma", "##t", "å", "a b"]),  # as given
+    ],
+)
+def test_tokens_of_a_vocabulary_are_labelled_as_their_text(tokens: list[str], labels: list[str]) -> None:
+    assert run_of(SQUARE, tokens).kinds[0].tokens == tuple(labels)
+
+
+def test_tokens_that_the_model_wrote_are_marked_as_output() -> None:
+    weights = rows(L, H, T, S) * np.tri(T, S, S - T, dtype=np.float32)
+    run = run_of(weights, names(S), output_from=4)
+    assert run.positions(run.kinds[0]) == (
+        ["2", "3", "4 out", "5 out", "6 out"],
+        ["0", "1", "2", "3", "4 out", "5 out", "6 out"],
+    )
+    cross = run_of({"cross": rows(L, H, T, S)}, {"encoder": names(S), "decoder": names(T)}, output_from=1)
+    assert cross.positions(cross.kinds[0])[0][:2] == ["0", "1 out"]
+    assert cross.positions(cross.kinds[0])[1] == names(S, "")
+
+
 # ---- what is said
 
 

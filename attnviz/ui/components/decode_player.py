@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from attnviz.characters import Span, readable
+from attnviz.characters import Span, marks, readable
 from attnviz.compute.heads import Vocabulary
 from attnviz.config import ModelConfig
 from attnviz.decode.writing import Written
@@ -19,7 +19,6 @@ from attnviz.figures import decode as figures
 from attnviz.figures import theme
 from attnviz.figures.numbers import rounded
 from attnviz.figures.numbers import steps as ten_thousandths
-from attnviz.text import marks
 from attnviz.ui.components.as_bytes import framed
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within

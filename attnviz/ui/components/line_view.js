@@ -65,7 +65,7 @@ function staged({ scroll, heading, mass }) {
 
 // ---- the elements
 
-// The position of a query (axis 0) or key: of a token that a model wrote, "4 (output)".
+// The position of a query (axis 0) or key: of a token that a model wrote, "4 out".
 const placeAt = (d, axis, i) => d.places?.[axis]?.[i] ?? i + d.first[axis];
 
 function fill(view, side, axis) {

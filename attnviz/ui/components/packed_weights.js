@@ -8,7 +8,7 @@ export const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{1
 // A row or column by its place and label: "4 “the”".
 export const named = (place, label, most) => `${place} “${short(label, most)}”`;
 
-// The position of a row or column: of a character of several tokens, "4–6"; of a token that a model wrote, "4 (output)".
+// The position of a row or column: of a character of several tokens, "4–6"; of a token that a model wrote, "4 out".
 export const placeOf = (d, i) => d.positions?.[i] ?? i;
 
 // The labels and positions of the columns: the rows' own, unless the keys are other tokens.

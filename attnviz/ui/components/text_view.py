@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnviz.characters import Span, readable
-from attnviz.text import marks
+from attnviz.characters import Span, marks, readable
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message
