@@ -73,7 +73,7 @@ class AttentionRun:
         return {kind.name: kind for kind in self.kinds}[name]
 
     def positions(self, kind: AttentionKind) -> tuple[list[str], list[str]]:
-        """Return the positions of a kind's queries and of its keys as they are printed: "4", or "5 out" if the model wrote it."""
+        """Return the printed positions of a kind's queries and keys: "4", or "5 out" for the model's own output."""
         rows = range(len(kind.tokens)) if kind.cross else range(kind.first_row, kind.first_row + len(kind.tokens))
         output = None if kind.name == "encoder" else self.output_from
         return _positions(rows, output), _positions(range(len(kind.key_tokens)), None if kind.cross else output)
