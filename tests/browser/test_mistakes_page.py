@@ -54,6 +54,16 @@ def test_a_mistake_is_predicted_and_then_run_on_the_text_and_the_list_is_one_box
     wrapped_code_goes_on_below_its_text(page)
 
 
+def test_the_mistaken_lines_are_walked_in_the_layer_that_has_them(visit: Callable[..., Page]) -> None:
+    """The selected layer has a state; the mistake is one of attention, which layer 3 has."""
+    page = visit("mistakes?mistake=mask_after_softmax&model=hybrid&layer=1&text=A dog met another dog.")
+    page.get_by_role("button", name="Show the answer").click()
+    page.get_by_role("button", name="The mistaken lines in Step by step").click()
+    expect(page).to_have_url(re.compile(r"/steps\?.*layer=3.*version=mistaken"))
+    expect(page.get_by_text("With the mistake: Masked after the softmax")).to_be_visible()
+    expect(page.get_by_text("weights = scores.softmax(-1) * mask").first).to_be_visible()
+
+
 # Of each line of code in the wrapped blocks: the left edge of its first text, and those of the rows that follow.
 ROWS = """() => [...document.querySelectorAll("[data-testid=stCode] code[style*=pre-wrap] > span")].map((line) => {
     const range = document.createRange();

@@ -12,7 +12,6 @@ from attnviz.mistakes import SUBJECTS, Mistake, Symptom, all_mistakes
 from attnviz.mistakes.runs import format_number
 from attnviz.phrases import count, listed
 from attnviz.session.openable import MODEL_NAMES
-from attnviz.session.pages import PAGES
 from attnviz.ui import charts, progress, state
 from attnviz.ui.components.focus_next import focus_next
 
@@ -333,8 +332,8 @@ def _about(view: View, mistake: Mistake) -> None:
         st.code(mistake.test.strip(), language="python", wrap_lines=True)
         st.markdown(f"## How interviewers ask\n{mistake.interview}")
     if compute_mistakes.can_be_walked(mistake) and not compute_mistakes.reason(view):
-        link = compute_mistakes.walked(view).settings.to_link()
-        st.page_link(
-            PAGES["steps"].file, label="The mistaken lines in Step by step", icon=":material/arrow_forward:",
-            query_params=link,
+        # not a page link: the session's own settings win over those of a link to another page
+        st.button(
+            "The mistaken lines in Step by step", key="walk-mistake", type="tertiary", icon=":material/arrow_forward:",
+            on_click=state.go, args=("steps", compute_mistakes.walked(view).settings),
         )  # fmt: skip
