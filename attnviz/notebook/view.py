@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.notebook.document import document, refuse_large
-from attnviz.phrases import count, listed
 from attnviz.runs.run import AttentionRun, run_of
 
 HEIGHT = 900  # pixels, until the page in the frame knows its own
@@ -45,15 +44,7 @@ class View:
         )
 
     def __repr__(self) -> str:
-        return f"<attnviz view: {'; '.join(map(summary, self.run.kinds))}>"
-
-
-def summary(kind: Any) -> str:
-    heads = listed(dict.fromkeys(kind.n_heads)) if len(set(kind.n_heads)) < 4 else f"up to {max(kind.n_heads)}"
-    sizes = f"{count(len(kind.tokens), 'query token')}, {count(len(kind.key_tokens), 'key token')}"
-    tokens = sizes if kind.cross or kind.first_row else count(len(kind.tokens), "token")
-    plural = "" if kind.n_heads == (1,) * kind.n_layers else "s"
-    return f"{kind.title}, {count(kind.n_layers, 'layer')} × {heads} head{plural}, {tokens}"
+        return f"<attnviz view: {'; '.join(kind.summary for kind in self.run.kinds)}>"
 
 
 def show(

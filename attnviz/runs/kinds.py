@@ -19,7 +19,7 @@ SUM_TOLERANCE = 0.01  # of a row's sum: weights rounded to float16 or bfloat16 s
 Layers = tuple[np.ndarray, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttentionKind:
     """The weights of one kind of attention, layer by layer; layers may have different numbers of heads."""
 
@@ -78,6 +78,18 @@ class AttentionKind:
     def title(self) -> str:
         """The kind in words: "self-attention", "encoder self-attention", "cross-attention"."""
         return {"self": "self-attention", "cross": "cross-attention"}.get(self.name, f"{self.name} self-attention")
+
+    @property
+    def summary(self) -> str:
+        """The kind with its sizes: "self-attention, 3 layers × 6 heads, 13 tokens"."""
+        heads = listed(dict.fromkeys(self.n_heads)) if len(set(self.n_heads)) < 4 else f"up to {max(self.n_heads)}"
+        sizes = f"{count(len(self.tokens), 'query token')}, {count(len(self.key_tokens), 'key token')}"
+        tokens = sizes if self.cross or self.first_row else count(len(self.tokens), "token")
+        plural = "" if self.n_heads == (1,) * self.n_layers else "s"
+        return f"{self.title}, {count(self.n_layers, 'layer')} × {heads} head{plural}, {tokens}"
+
+    def __repr__(self) -> str:
+        return f"<{self.summary}>"
 
     @property
     def n_layers(self) -> int:

@@ -28,7 +28,7 @@ OUTPUTS = {  # of a model of transformers
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttentionRun:
     """What was recorded of one run: at least one kind of attention, first the one that opens first."""
 
@@ -67,6 +67,14 @@ class AttentionRun:
         longest, first = max(max(len(kind.tokens), len(kind.key_tokens)) for kind in self.kinds), self.output_from
         if first is not None and (type(first) is not int or not 0 <= first <= longest):
             raise RunError(f"output_from must be the index of a token, from 0 to {longest}, not {first!r}")
+
+    def __repr__(self) -> str:
+        """Describe the run in a line, since a notebook prints what a cell ends with."""
+        besides = [name for name in ("q", "k", "v", "gradients") if getattr(self, name)]
+        besides += [name for name in ("logits", "picture") if getattr(self, name) is not None]
+        parts = [*(kind.summary for kind in self.kinds), *([f"with {listed(besides)}"] if besides else [])]
+        output = [] if self.output_from is None else [f"output from token {self.output_from}"]
+        return f"<{self.title or 'attention'}: {'; '.join(parts + output)}>"
 
     def kind(self, name: str) -> AttentionKind:
         """Return the kind of attention with this name, KeyError if the run has none."""

@@ -154,6 +154,20 @@ def test_a_run_is_saved_and_opened_with_all_that_it_has(tmp_path):
     assert np.array_equal(opened.logits, recorded.logits)
 
 
+def test_a_run_describes_itself_in_a_line():
+    """A notebook prints what a cell ends with: not the arrays."""
+    tokenizer = readers.byte_level()
+    recorded = run(models.DECODERS["Qwen3"](), tokenizer, TEXT, qkv=True, logits=True)
+    assert (
+        repr(recorded) == "<Qwen3ForCausalLM: self-attention, 3 layers × 6 heads, 13 tokens; with q, k, v and logits>"
+    )
+    two = repr(run(models.TWO_TEXTS["BART"](), tokenizer, TEXT, target=TARGET, title="mine"))
+    assert two.startswith(
+        "<mine: encoder self-attention, 3 layers × 5 heads, 13 tokens; decoder self-attention, 2 layers"
+    )
+    assert two.endswith("; cross-attention, 2 layers × 3 heads, 4 query tokens, 13 key tokens>")
+
+
 def test_neither_torch_nor_transformers_is_imported_before_a_model_runs():
     code = "import sys, attnviz; attnviz.run; print(not {'torch', 'transformers'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
