@@ -42,7 +42,7 @@ def test_paths_are_absolute_for_the_app(handed: list[list[str]], tmp_path: Path)
     command.main(["--model", "smol", "--run=bert.safetensors", "--code", "new/gqa.py", "--lessons", "./lessons"])
     assert {variable: os.environ[variable] for variable in command.OPENED.values()} == {
         openable.FIRST: str(tmp_path / "smol"),
-        "ATTNVIZ_RUN": str(tmp_path / "bert.safetensors"),
+        openable.RUN: str(tmp_path / "bert.safetensors"),
         own_code.VARIABLE: str(tmp_path / "new" / "gqa.py"),  # need not exist: the page says how it is written
         lesson.FOLDER: str(tmp_path / "lessons"),
     }

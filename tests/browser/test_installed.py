@@ -45,6 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     browser = folder / "browser"
     browser.write_text('#!/bin/sh\necho "$1" >> addresses\n', encoding="utf-8")
     browser.chmod(0o755)
+    (folder / "home" / ".claude").mkdir(parents=True)  # of a person with a coding agent, to whom Streamlit advertises
     return folder
 
 
@@ -53,7 +54,7 @@ def app(installed: Environment, project: Path) -> Iterator[Server]:
     port = free_port()
     command = [installed.program("attnviz"), "--model", "gqa-2", "--code", "rms_norm.py", "--", f"--server.port={port}"]
     screen = {"DISPLAY": ":0", "BROWSER": str(project / "browser")}  # without a screen, Streamlit opens no browser
-    with serving(command, port, project, screen) as server:
+    with serving(command, port, project, screen | {"HOME": str(project / "home")}) as server:
         yield server
 
 
@@ -90,6 +91,7 @@ def test_the_settings_are_ours_in_another_projects_folder(
     settle(page)
     expect(page.get_by_role("heading", level=1, name="Heads")).to_be_visible()
     expect(page.locator("canvas").first).to_be_visible()
+    expect(page.get_by_text("agents")).to_have_count(0)
     ground = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
     assert page.evaluate(ground) == "rgb(251, 251, 250)"
     port = int(app.url.rpartition(":")[2])
