@@ -85,8 +85,13 @@ class Chart:
                 _merge(self.layout[name], axis)
 
     def figure(self) -> go.Figure:
-        """Return plotly's own object, which validates every part of the chart."""
-        import plotly.graph_objects as go  # lazily: the front page has no charts and does not wait for plotly
+        """Return plotly's own object, which validates every part of the chart. ImportError without plotly."""
+        try:
+            import plotly.graph_objects as go  # lazily: the front page has no charts and does not wait for plotly
+        except ModuleNotFoundError:
+            raise ImportError(
+                'this chart is drawn by plotly, which is not installed: pip install "attnviz[app]"'
+            ) from None
 
         return go.Figure(self.data, self.layout)
 

@@ -5,6 +5,7 @@ plotly.graph_objects is the reference: every method is called on both, and the J
 
 import copy
 import json
+import sys
 
 import numpy as np
 import plotly.graph_objects as go
@@ -180,3 +181,9 @@ def test_a_lower_chart_has_labels_that_do_not_meet_and_a_colour_bar_of_the_same_
     assert 12 <= map_height / len(low.yaxis.tickvals) < 36  # LABEL is 12 pixels high
     assert low.yaxis.ticktext[1].endswith(f" {low.yaxis.tickvals[1]}")
     assert len(low.yaxis2.tickvals) == 31  # the hover text still has each
+
+
+def test_without_plotly_a_chart_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)  # as where it is not installed
+    with pytest.raises(ImportError, match=r'plotly.*pip install "attnviz\[app\]"'):
+        Chart().figure()
