@@ -36,6 +36,8 @@ TASKS = {
     "top-p": "Top-p (nucleus) sampling",
     "mla": "Multi-head latent attention",
     "flash": "Tiled (flash) attention",
+    "delta": "The gated delta rule",
+    "sparse": "Sparse attention with an indexer",
 }
 
 

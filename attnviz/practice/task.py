@@ -33,7 +33,7 @@ class Case:
     tolerance: float = TOLERANCE
     large: bool = False  # takes seconds; skipped when searching for the mistake
     any_order: bool = False  # the numbers of an output may be in any order
-    repeated: bool = False  # its last two outputs are of the same inputs
+    repeated: bool = False  # its last two calls have the same inputs
 
     @property
     def outputs(self) -> list[str]:

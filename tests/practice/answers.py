@@ -265,6 +265,40 @@ def flash_attention(q, k, v, block, mask=None):
         l, o, m = l * c + w.sum(1, keepdim=True), o * c + w @ v[a:b], new
     return o / l.clamp_min(1e-30)
 """
+DELTA = """
+import torch
+def gated_delta_rule(q, k, v, decay, beta, state=None):
+    B, H, T, D = q.shape
+    S = torch.zeros(B, H, D, v.shape[-1]) if state is None else state
+    out = []
+    for t in range(T):
+        kt, vt, qt = k[:, :, t], v[:, :, t], q[:, :, t]
+        S = S * decay[:, :, t, None, None]
+        old = torch.einsum("bhdv,bhd->bhv", S, kt)
+        new = beta[:, :, t, None] * (vt - old)
+        S = S + torch.einsum("bhd,bhv->bhdv", kt, new)
+        out.append(torch.einsum("bhdv,bhd->bhv", S, qt) / D ** 0.5)
+    return torch.stack(out, 2), S
+"""
+SPARSE = """
+import torch
+def sparse_attention(q, k, v, index_q, index_k, index_weights, top_k, mask=None):
+    B, H, T, D = q.shape
+    S, G = k.shape[2], H // k.shape[1]
+    if mask is None:
+        mask = torch.ones(T, S).tril().bool()
+    if mask.ndim == 2:
+        mask = mask[None, None]
+    index = torch.einsum("bite,bse->bits", index_q, index_k).clamp(min=0)
+    index = torch.einsum("bits,bti->bts", index, index_weights)
+    index = index.masked_fill(~mask[:, 0], float("-inf"))
+    order = index.sort(dim=-1, descending=True, stable=True).indices
+    kept = torch.zeros(B, T, S, dtype=torch.bool).scatter(-1, order[..., :top_k], True)
+    mask = kept[:, None] & mask
+    scores = q @ k.repeat_interleave(G, 1).mT / D ** 0.5
+    w = scores.masked_fill(~mask, float("-inf")).softmax(-1)
+    return torch.nan_to_num(w) @ v.repeat_interleave(G, 1)
+"""
 ANSWERS = {
     "attention": (ATTENTION_LOOPS, ATTENTION_FUSED, ATTENTION_DOUBLE),
     "self-attention": (SELF,),
@@ -278,4 +312,6 @@ ANSWERS = {
     "top-p": (TOP_P, TOP_P_SORTED),
     "mla": (MLA,),
     "flash": (FLASH,),
+    "delta": (DELTA,),
+    "sparse": (SPARSE,),
 }

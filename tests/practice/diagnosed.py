@@ -18,6 +18,7 @@ from tests.practice.answers import (
     TOP_P,
     TOP_P_SORTED,
 )  # fmt: skip
+from tests.practice.diagnosed_delta_sparse import DELTA_MISTAKEN, DELTA_SPARSE_PAIRS, SPARSE_MISTAKEN
 from tests.practice.other_answers import (
     ATTENTION_BY_BATCH,
     FLASH_GUARDED,
@@ -339,6 +340,8 @@ MISTAKEN = {
     ("swiglu", "with NaN for large gates: exp(a) / (1 + exp(a)) overflows"): [
         (SWIGLU, "a / (1 + (-a).exp())", "a * a.exp() / (1 + a.exp())"),
     ],
+    **DELTA_MISTAKEN,
+    **SPARSE_MISTAKEN,
 }  # fmt: skip
 
 # Dropout that eval() does not switch off: something is random.
@@ -384,4 +387,5 @@ PAIRS = (
     ("swiglu", "with gate and up swapped", "with GELU instead of SiLU, which is GEGLU", SWIGLU,
      "a = x @ gate.T", "gate, up = up, gate; a = x @ gate.T", "a / (1 + (-a).exp())",
      "a * (1 + (a / 2**0.5).erf()) / 2"),
+    *DELTA_SPARSE_PAIRS,
 )  # fmt: skip

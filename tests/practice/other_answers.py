@@ -270,6 +270,134 @@ def flash_attention(q, k, v, block, mask=None):
         m = new
     return o / l.where(l > 0, torch.ones(()))
 """
+DELTA_LOOPS = """
+import math, torch
+def gated_delta_rule(q, k, v, decay, beta, state=None):
+    B, H, T, D = q.shape
+    V = v.shape[3]
+    states = torch.zeros(B, H, V, D) if state is None else state.transpose(2, 3).clone()  # as in the paper
+    out = torch.zeros(B, H, T, V)
+    for b in range(B):
+        for h in range(H):
+            S = states[b, h]
+            for t in range(T):
+                key, a, w = k[b, h, t], decay[b, h, t], beta[b, h, t]
+                S = S @ (a * (torch.eye(D) - w * torch.outer(key, key))) + w * torch.outer(v[b, h, t], key)
+                out[b, h, t] = S @ q[b, h, t] / math.sqrt(D)
+            states[b, h] = S
+    return out, states.transpose(2, 3)
+"""
+DELTA_IN_PLACE = """
+import torch
+def gated_delta_rule(q, k, v, decay, beta, state=None):
+    if state is None:
+        state = v.new_zeros(v.shape[0], v.shape[1], q.shape[3], v.shape[3])
+    q *= q.shape[3] ** -0.5
+    out = torch.empty_like(v)
+    for t, (qt, kt, vt, at, bt) in enumerate(zip(*(x.unbind(2) for x in (q, k, v, decay, beta)))):
+        state *= at[:, :, None, None]
+        vt = (vt - (kt[:, :, None] @ state)[:, :, 0]) * bt[:, :, None]
+        state += kt[..., None] * vt[:, :, None]
+        torch.matmul(qt[:, :, None], state, out=(row := torch.empty(*vt.shape[:2], 1, vt.shape[2])))
+        out[:, :, t] = row[:, :, 0]
+    return out, state
+"""
+DELTA_CHUNKED = """
+import torch
+def gated_delta_rule(q, k, v, decay, beta, state=None):
+    B, H, T, D = q.shape
+    S = torch.zeros(B, H, D, v.shape[3]) if state is None else state
+    out = []
+    for a in range(0, T, 32):
+        Q, K, V, g, w = (x[:, :, a : a + 32] for x in (q, k, v, decay.log(), beta[..., None]))
+        n = Q.shape[2]
+        g = g.cumsum(-1)
+        ratio = (g[..., :, None] - g[..., None, :]).tril().exp().tril()
+        M = torch.eye(n) + (w * K @ K.mT * ratio).tril(-1)
+        U = torch.inverse(M) @ (w * (V - g.exp()[..., None] * (K @ S)))
+        out.append(g.exp()[..., None] * (Q @ S) + (Q @ K.mT * ratio) @ U)
+        S = g[..., -1:, None].exp() * S + ((g[..., -1:] - g).exp()[..., None] * K).mT @ U
+    return torch.cat(out, 2) / D ** 0.5, S
+"""
+DELTA_MATRIX = """
+import torch
+def gated_delta_rule(q, k, v, decay, beta, state=None):
+    # in float64, with quotients of cumulative products: one triangular system for the whole text
+    dtype, (B, H, T, D) = q.dtype, q.shape
+    q, k, v, decay, beta = (x.double() for x in (q, k, v, decay, beta))
+    S = torch.zeros(B, H, D, v.shape[3]).double() if state is None else state.double()
+    c = decay.cumprod(-1)
+    ratio = (c[..., :, None] / c[..., None, :]).tril()
+    A = torch.eye(T).double() + (beta[..., None] * (k @ k.mT) * ratio).tril(-1)
+    left = beta[..., None] * (v - c[..., None] * (k @ S))
+    U = torch.linalg.solve_triangular(A, left, upper=False)
+    out = c[..., None] * (q @ S) + ((q @ k.mT) * ratio) @ U
+    last = c[..., -1:, None] * S + (k * (c[..., -1:] / c)[..., None]).mT @ U
+    return (out * D ** -0.5).to(dtype), last.to(dtype)
+"""
+SPARSE_GATHER = """
+import math, torch
+def sparse_attention(q, k, v, index_q, index_k, index_weights, top_k, mask=None):
+    (B, H, T, D), (K, S) = q.shape, k.shape[1:3]
+    mask = torch.ones(T, S, dtype=torch.bool).tril() if mask is None else mask
+    mask = mask.expand(B, 1, T, S)[:, 0]
+    scores = torch.zeros(B, T, S)
+    for i in range(index_q.shape[1]):
+        scores += index_weights[..., i, None] * torch.relu(index_q[:, i] @ index_k.transpose(1, 2))
+    scores[~mask] = -math.inf
+    best = scores.argsort(dim=-1, descending=True, stable=True)[..., :top_k]
+    valid = mask.gather(-1, best)
+    out = torch.zeros(B, H, T, v.shape[3])
+    for b in range(B):
+        for h in range(H):
+            keys, values = k[b, h * K // H][best[b]], v[b, h * K // H][best[b]]
+            s = (keys @ q[b, h, :, :, None])[..., 0] / math.sqrt(D)
+            s = s.masked_fill(~valid[b], -math.inf)
+            s = s - s.amax(-1, keepdim=True).clamp(min=-1e30)
+            w = s.exp()
+            w = w / w.sum(-1, keepdim=True).clamp(min=1e-30)
+            out[b, h] = (w[..., None] * values).sum(-2)
+    return out
+"""
+SPARSE_LOOPS = """
+import math
+import torch
+import torch.nn.functional as F
+def sparse_attention(q, k, v, index_q, index_k, index_weights, top_k, mask=None):
+    B, H, T, D = q.shape
+    S, group = k.shape[2], H // k.shape[1]
+    out = torch.zeros(B, H, T, v.shape[3])
+    for b in range(B):
+        for t in range(T):
+            if mask is None:
+                seen = list(range(t + 1))
+            else:
+                row = mask[t] if mask.ndim == 2 else mask[b, 0, t]
+                seen = [s for s in range(S) if row[s]]
+            score = {s: float((index_weights[b, t] * F.relu(index_q[b, :, t] @ index_k[b, s])).sum()) for s in seen}
+            keep = sorted(seen, key=lambda s: (-score[s], s))[:top_k]
+            if not keep:
+                continue
+            for h in range(H):
+                w = torch.softmax(k[b, h // group, keep] @ q[b, h, t] / math.sqrt(D), -1)
+                out[b, h, t] = w @ v[b, h // group, keep]
+    return out
+"""
+SPARSE_FUSED = """
+import torch, torch.nn.functional as F
+def sparse_attention(q, k, v, index_q, index_k, index_weights, top_k, mask=None):
+    T, S = q.shape[2], k.shape[2]
+    if mask is None:
+        mask = torch.ones(T, S, dtype=torch.bool).tril()
+    ranks = (index_weights.transpose(1, 2)[..., None] * (index_q @ index_k[:, None].mT).relu_()).sum(1, keepdim=True)
+    ranks = torch.where(mask, ranks, -torch.inf)
+    # a key's place: how many come before it
+    before = (ranks[..., None, :] > ranks[..., :, None]).sum(-1)
+    same = (ranks[..., None, :] == ranks[..., :, None]) & torch.ones(S, S, dtype=torch.bool).tril(-1)
+    keep = ((before + same.sum(-1)) < top_k) & mask
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
+    return torch.where(keep.any(-1, keepdim=True), out, torch.zeros_like(out))
+"""
 OTHER_ANSWERS = {
     "attention": (ATTENTION_IN_PLACE, ATTENTION_BY_BATCH),
     "self-attention": (SELF_LOOPS,),
@@ -283,4 +411,6 @@ OTHER_ANSWERS = {
     "top-p": (TOP_P_PYTHON,),
     "mla": (MLA_ABSORBED,),
     "flash": (FLASH_GUARDED, FLASH_QUERY_BY_QUERY, FLASH_DOUBLE_TRICK),
+    "delta": (DELTA_LOOPS, DELTA_IN_PLACE, DELTA_CHUNKED, DELTA_MATRIX),
+    "sparse": (SPARSE_GATHER, SPARSE_LOOPS, SPARSE_FUSED),
 }

@@ -33,6 +33,7 @@ from tests.practice.other_answers import (
     ROPE_LOOPS,
     SWIGLU_EINSUM,
 )  # fmt: skip
+from tests.practice.wrong_delta_sparse import DELTA_PROGRAMS, SPARSE_PROGRAMS
 
 _HALF = ("softmax(-1)", "half().softmax(-1).float()")
 _CAUSAL = "mask = torch.ones(T, T, dtype=torch.bool).tril()"
@@ -434,4 +435,6 @@ WRONG = {
     "top-p": _TOP_P,
     "mla": _MLA,
     "flash": _FLASH,
+    "delta": DELTA_PROGRAMS,
+    "sparse": SPARSE_PROGRAMS,
 }
