@@ -7,6 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+SHARE = 4  # one of so many keys is kept of a text that a layer would keep whole
+
+
+def usual_k(own: int, n: int) -> int:
+    """Return how many of n keys are kept where nobody chose: as many as the layer does, or fewer than all."""
+    return own if own < n else n // SHARE or 1
+
 
 def softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     """Return the weights of scores (…, T, S) over the allowed keys, 0 in rows without one; float64."""

@@ -17,11 +17,13 @@ from threading import Lock
 import numpy as np
 from cachetools import LRUCache, cached, keys
 
+from attnviz.analysis.sparse import usual_k
 from attnviz.compute import models
 from attnviz.compute.view import View
+from attnviz.mechanisms import Mixer
 from attnviz.mistakes import load_mistake
 from attnviz.practice.judge import Tick, Verdict, judge, task_named_in
-from attnviz.practice.live import MAX_TOKENS, OF_ONE_HEAD, WITHOUT_ROPE, checkpoint_for
+from attnviz.practice.live import MAX_TOKENS, OF_ONE_HEAD, WITH_A_STATE, WITHOUT_ROPE, checkpoint_for, layer_for
 from attnviz.practice.on_shipped import OnShipped, run_on_shipped
 from attnviz.practice.task import LIMITS, SECONDS
 from attnviz.practice.tasks import TASKS
@@ -35,6 +37,7 @@ __all__ = [
     "SECONDS",
     "WITHOUT_ROPE",
     "Pasted",
+    "WITH_A_STATE",
     "ShippedRun",
     "Verdict",
     "run_on_weights",
@@ -119,8 +122,13 @@ class ShippedRun:
     head: int
     labels: tuple[str, ...]
     found: OnShipped
+    mixer: Mixer  # of the layer
     kv_heads: tuple[int, ...]  # read by each map's head
-    n_kv_heads: int
+
+    @property
+    def top_k(self) -> int | None:
+        """The keys that each query keeps, fewer than the layer's own where these are all; None without an indexer."""
+        return None if self.mixer.top_k is None else usual_k(self.mixer.top_k, len(self.labels))
 
     @property
     def max_difference(self) -> list[float]:
@@ -152,7 +160,8 @@ def run_on_weights(view: View, file: Path, task: str, tick: Tick | None = None) 
     config = models.config_of(Settings(model=checkpoint))
     n = min(len(view.ids), MAX_TOKENS)
     query, key = (place if 0 <= place < n else n - 1 for place in (s.query, s.key))
-    layer, head = min(s.chosen_head[0], config.n_layers - 1), min(s.chosen_head[1], config.n_heads - 1)
+    layer = layer_for(task, config, min(s.chosen_head[0], config.n_layers - 1))
+    head = min(s.chosen_head[1], config.layers[layer].mixer.n_heads - 1)
     selected = layer, head, query, key, s.column, s.own_step
     return _look(file, task, stamp_of(file), checkpoint, view.ids[:n], tuple(view.labels[:n]), selected, tick)
 
@@ -168,8 +177,8 @@ def _look(
         "query": query, "key": key, "column": column, "at": at,
     }  # fmt: skip
     model = models.model_of(Settings(model=checkpoint))
-    found, reads = run_on_shipped(file, ask, model, TASKS[task].right, tick), model.config.mixer.kv_head_of
+    found, mixer = run_on_shipped(file, ask, model, TASKS[task].right, tick), model.config.layers[layer].mixer
+    reads = mixer.kv_head_of
     return ShippedRun(
-        checkpoint, layer, head, labels, found, (reads[head],) if task in OF_ONE_HEAD else tuple(reads),
-        model.config.n_kv_heads,
-    )  # fmt: skip
+        checkpoint, layer, head, labels, found, mixer, (reads[head],) if task in OF_ONE_HEAD else tuple(reads)
+    )

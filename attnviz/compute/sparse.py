@@ -13,7 +13,6 @@ from attnviz.compute.view import View
 from attnviz.mechanisms import Layer
 from attnviz.trace import allowed_of
 
-SHARE = 4  # one of so many keys
 FIRST = 4  # tokens that stay visible as sinks, as in arXiv 2309.17453
 
 
@@ -62,7 +61,7 @@ def _indexed(view: View, head: Head) -> Indexed:
 def keep(view: View, head: Head) -> int:
     """Return how many keys are kept: as chosen, or as the layer does; of a text that it keeps whole, a quarter."""
     n, own = len(view.ids), view.config.layers[head[0]].mixer.top_k or 1
-    return min(view.settings.keep or (own if own < n else n // SHARE), n) or 1
+    return min(view.settings.keep or analysis.usual_k(own, n), n)
 
 
 @dataclass(frozen=True, eq=False)

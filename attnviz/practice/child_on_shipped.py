@@ -37,7 +37,7 @@ def run(folder: Path, file: Path, pack: Pack) -> None:
 
     def walk() -> None:
         found = _walk(file, ask, live, names)
-        packed, places = pack(found, ask["labels"], live.config.n_kv_heads, min(ask["at"], len(found.stops) - 1))
+        packed, places = pack(found, ask["labels"], live.mixer.n_kv_heads, min(ask["at"], len(found.stops) - 1))
         (folder / "walk.bin").write_bytes(packed)
         (folder / "places.json").write_text(json.dumps(places), encoding="utf-8")
 
@@ -54,7 +54,7 @@ def _walk(file: Path, ask: dict[str, Any], live: Live, names: dict[str, Any]) ->
     call, head = live.call(ask["task"], names), ask["head"]
     run = record_file(call.run, str(file), call.module, live.model, ask["ids"][: live.T], ask["layer"])
     query, key = (min(ask[name], live.T - 1) for name in ("query", "key"))
-    walk = Walk(run, Selection(head, live.config.mixer.kv_head_of[head], query, key, ask["column"]))
+    walk = Walk(run, Selection(head, live.mixer.kv_head_of[head], query, key, ask["column"]))
     if not walk.stops:
         raise ValueError("no line made a tensor")
     return walk

@@ -15,25 +15,38 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnviz.analysis.sparse import usual_k
+from attnviz.config import ModelConfig
 from attnviz.modules import Recording, Transformer
 from attnviz.modules.attention import attend
+from attnviz.phrases import count
 from attnviz.practice.channels import Channels
 from attnviz.practice.child import Refused, load_weights, lookup, outputs_of
 from attnviz.practice.task import Names
 
 # Kept beside the calls of each task, not on `Task`: the child process imports no right versions.
-WITH_MAPS = ("attention", "self-attention", "mha", "gqa", "rope", "cache", "block", "mla", "flash")
+WITH_MAPS = (
+    "attention", "self-attention", "mha", "gqa", "rope", "cache", "block", "mla", "flash", "delta", "sparse",
+)  # fmt: skip
 WITHOUT_ROPE = ("self-attention", "mha", "gqa", "block")  # so their maps differ from the full model's
 OF_ONE_HEAD = ("self-attention", "flash")
+WITH_A_STATE = ("delta",)  # its maps are effective weights
 MAX_TOKENS = 32
 TILE = 5  # keys
 
 
 def checkpoint_for(task: str, chosen: str) -> str:
-    """Return the shipped checkpoint for a task: the MLA checkpoint for MLA, otherwise one that caches K and V."""
-    if task == "mla":
-        return "mla"
+    """Return the shipped checkpoint for a task: the one with its mechanism, otherwise one that caches K and V."""
+    own = {"mla": "mla", "delta": "hybrid", "sparse": "sparse"}
+    if task in own:
+        return own[task]
     return chosen if chosen in ("mha", "gqa-4", "gqa-2", "mqa") else "gqa-4"
+
+
+def layer_for(task: str, config: ModelConfig, chosen: int) -> int:
+    """Return the chosen layer, or for a task with a state the nearest layer that keeps one."""
+    fit = [i for i, layer in enumerate(config.layers) if layer.mixer.attends != (task in WITH_A_STATE)]
+    return min(fit, key=lambda i: (abs(i - chosen), i))
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,7 @@ class Live:
 
     def __init__(self, model: Transformer, ids: list[int], layer: int, head: int) -> None:
         self.model, self.config, self.head = model, model.config, head
+        self.mixer = model.config.layers[layer].mixer
         self.block = model.blocks[layer]
         tokens = torch.tensor(ids[:MAX_TOKENS])[None]
         with torch.no_grad():
@@ -61,6 +75,7 @@ class Live:
             after = x + self.block.attn(self.normed, **options[layer], record=record)
             self.ffn_input = self.block.ffn_norm(after)
             self.recorded = record[0]
+            self.rope = options[layer]["rope"]
             self.logits = model(tokens)[0, -1]  # (V,)
         self.T = tokens.shape[1]
 
@@ -75,6 +90,13 @@ class Live:
             case "flash":
                 q, k, v = (each[0, self.head].clone() for each in self._by_head())
                 return Call(lambda: names["flash_attention"](q, k, v, TILE))
+            case "delta":
+                q, k, v, decay, beta = self._written()
+                return Call(lambda: names["gated_delta_rule"](q, k, v, decay, beta))
+            case "sparse":
+                q, k, v = _copied(self.recorded.q), _copied(self.recorded.k), _copied(self.recorded.v)
+                index = self._indexed()
+                return Call(lambda: names["sparse_attention"](q, k, v, *index, self.top_k))
             case "rope":
                 x = _copied(self.recorded.q_pre_rope)
                 return Call(lambda: names["rope"](x, torch.arange(self.T), self._theta))
@@ -98,13 +120,34 @@ class Live:
 
     @torch.no_grad()
     def maps(self, task: str, names: Names) -> Tensor | None:
-        """Return the weights (n, T, T) of all heads, or of the selected one in OF_ONE_HEAD; None without attention."""
+        """Return the weights (n, T, T) of all heads, or of the selected one in OF_ONE_HEAD; None without attention.
+
+        WITH_A_STATE, they are effective weights.
+        """
         if task not in WITH_MAPS:
             return None
+        if task in ("delta", "sparse"):  # whose values may have any width
+            return self._maps_at_once(task, names)
         if task == "rope":
             return self._maps_of_rope(names)
         found = [self._weights_on(task, names, at) for at in range(0, self.T, self._width(task))]  # (n, T, width) each
         return torch.cat(found, -1)[..., : self.T].float()
+
+    def _maps_at_once(self, task: str, names: Names) -> Tensor:
+        """Return the weights (H, T, T): the output for values that are the rows of the identity."""
+        values = torch.eye(self.T)[None, None]
+        if task == "delta":
+            q, k, v, decay, beta = self._written()
+            result = names["gated_delta_rule"](q, k, values.repeat(1, v.shape[1], 1, 1), decay, beta)
+            outputs = outputs_of("The call", result)
+            if len(outputs) != 2:
+                raise Refused(f"The call returned {count(len(outputs), 'tensor')}; the task asks for output and state.")
+            result = outputs[0]
+        else:
+            q, k, v = _copied(self.recorded.q), _copied(self.recorded.k), self.recorded.v
+            values = values.repeat(1, v.shape[1], 1, 1)
+            result = names["sparse_attention"](q, k, values, *self._indexed(), self.top_k)
+        return self._only(result, (1, self.mixer.n_heads, self.T, self.T))[0].float()
 
     def _width(self, task: str) -> int:
         return self.config.v_head_dim if task == "mla" else self.config.head_dim
@@ -197,6 +240,23 @@ class Live:
         k, v = (t.repeat_interleave(self.config.group_size, 1) for t in (self.recorded.k, self.recorded.v))
         return _copied(self.recorded.q), k, v
 
+    def _written(self) -> tuple[Tensor, ...]:
+        """Return copies of q and k (1, H, T, D), v (1, H, T, V), decay and beta (1, H, T) of a layer with a state."""
+        q, k, v, own = self.recorded.q, self.recorded.k, self.recorded.v, self.recorded.own
+        k = k[:, list(self.mixer.kv_head_of)]  # (1, K, T, D) -> (1, H, T, D)
+        return tuple(map(_copied, (q, k, v, own["decay"], own["beta"])))
+
+    @torch.no_grad()
+    def _indexed(self) -> tuple[Tensor, ...]:
+        """Return index queries (1, I, T, E), index keys (1, T, E) and index weights (1, T, I) of a layer's indexer."""
+        q, weights, k = self.block.attn.indexer(self.normed, self.normed, self.rope, 0)
+        return _copied(q), _copied(k), _copied(weights)
+
+    @property
+    def top_k(self) -> int:
+        """The keys that each query keeps here: fewer than the text has."""
+        return usual_k(self.mixer.top_k or 1, self.T)
+
     # ---- the shipped weights
 
     @property
@@ -211,7 +271,7 @@ class Live:
     def _module(self, task: str, names: Names, weights: dict[str, Tensor]) -> Any:
         """Build the learner's module with the layer's weights, or with as many of them as the task has."""
         c = self.config
-        D, kv_head = c.head_dim, c.mixer.kv_head_of[self.head]
+        D, kv_head = c.head_dim, self.mixer.kv_head_of[self.head]
         many = {"d_model": c.d_model, "n_heads": c.n_heads}
         match task:
             case "self-attention":

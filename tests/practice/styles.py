@@ -1,5 +1,7 @@
 """Right solutions in the styles that people write: weights read instead of modules called, views, in place, float64."""
 
+from tests.practice.styles_delta_sparse import DELTA_SPARSE
+
 HEAD = """
 import math, torch
 import torch.nn.functional as F
@@ -329,6 +331,7 @@ def flash_attention(q, k, v, block, mask=None):
     return out
 """,
     },
+    **DELTA_SPARSE,
 }  # fmt: skip
 STYLES = {
     "gqa": {name: GQA_HEAD + source for name, source in GQA.items()},

@@ -6,7 +6,7 @@ import torch
 from attnviz.modules.attention import attend
 from attnviz.practice.child import Refused
 from attnviz.practice.judge import difference
-from attnviz.practice.live import Live
+from attnviz.practice.live import Live, checkpoint_for, layer_for
 from attnviz.practice.tasks import TASKS
 from attnviz.steps import Selection, Walk, record_file
 from attnviz.ui.run_user_file import packed
@@ -14,14 +14,20 @@ from tests.practice.answers import ANSWERS
 from tests.practice.styles import EACH, GQA_HEAD, STYLES
 from tests.practice.test_live import HEAD, TEXT, live, models, names_of  # noqa: F401, a fixture
 
-WITH_ROPE = ("attention", "rope", "flash")
+WITH_ROPE = ("attention", "rope", "flash", "sparse")
 
 
 def expected(given: Live, task: str) -> torch.Tensor:
     """The weights from the q and k of the run of the shipped model, without any channel."""
     record = given.recorded
+    if task == "delta":
+        return record.weights[0]
     q, k = (record.q, record.k) if task in WITH_ROPE else (record.q_pre_rope, record.k_pre_rope)
-    weights = attend(q, k, record.v, torch.ones(given.T, given.T).tril().bool()).weights[0]
+    allowed = torch.ones(given.T, given.T).tril().bool()
+    if task == "sparse":
+        ranked = record.own["index_scores"][0].masked_fill(~allowed, float("-inf")).sort(-1, descending=True).values
+        allowed &= record.own["index_scores"][0] >= ranked[:, given.top_k - 1, None]
+    weights = attend(q, k, record.v, allowed).weights[0]
     return weights[[HEAD]] if task in ("self-attention", "flash") else weights
 
 
@@ -37,7 +43,7 @@ def test_each_style_passes_the_judge(task, style):
 @pytest.mark.parametrize("layer", [0, 3])  # in layer 0 repeated tokens have equal inputs
 @pytest.mark.parametrize(("task", "style"), [(task, style) for task, style in EACH if task != "rms-norm"])
 def test_each_style_has_the_maps_of_the_shipped_model(models, task, style, layer):  # noqa: F811
-    given = live(models, task, layer)
+    given = live(models, task, layer_for(task, models[checkpoint_for(task, "gqa-4")][0].config, layer))
     maps = given.maps(task, names_of(STYLES[task][style]))
     torch.testing.assert_close(maps, expected(given, task), atol=2e-5, rtol=0)
 
@@ -113,7 +119,7 @@ def test_each_style_is_walked(models, tmp_path, task, style):  # noqa: F811
     call = given.call(task, names)
     before = given.normed.clone(), given.recorded.q.clone(), given.x.clone()
     run = record_file(call.run, str(file), call.module, given.model, [1] * given.T, 1)
-    walk = Walk(run, Selection(HEAD, given.config.mixer.kv_head_of[HEAD], 5, 2, -1))
-    assert packed(walk, ["a"] * given.T, given.config.n_kv_heads, 0)[0] and len(walk.stops) > 1
+    walk = Walk(run, Selection(HEAD, given.mixer.kv_head_of[HEAD], 5, 2, -1))
+    assert packed(walk, ["a"] * given.T, given.mixer.n_kv_heads, 0)[0] and len(walk.stops) > 1
     for was, now in zip(before, (given.normed, given.recorded.q, given.x), strict=True):
         assert was.equal(now)  # what the code changes in place is its own

@@ -90,7 +90,7 @@ def _cases(seed: int) -> list[Case]:
             "decay": 0.6 + 0.4 * torch.rand(B, H, T, generator=uniform),
             "beta": 0.1 + 0.8 * torch.rand(B, H, T, generator=uniform),
         }  # fmt: skip
-        states = {"state": drawn(seed + n + 3, B, H, D, width)} if state else {}
+        states: dict[str, Any] = {"state": drawn(seed + n + 3, B, H, D, width)} if state else {}
         return function_case(label, "gated_delta_rule", *(alike | given).values(), twice=twice,
                              tolerance=tolerance, **states)  # fmt: skip
 

@@ -12,7 +12,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 function create(root) {
-  const view = { root, boxes: root.querySelector(".maps"), read: root.querySelector(".read"), scale: root.querySelector(".scale canvas"), swatch: root.querySelector(".masked") };
+  const view = { root, boxes: root.querySelector(".maps"), read: root.querySelector(".read"), scale: root.querySelector(".scale canvas"), ends: root.querySelectorAll(".scale i"), swatch: root.querySelector(".masked") };
   new ResizeObserver(() => requestAnimationFrame(() => paint(view))).observe(view.boxes);
   return view;
 }
@@ -29,6 +29,8 @@ function update(view, bytes) {
   view.boxes.classList.toggle("small", Boolean(d.perRow));
   view.figures = d.maps.map((map, i) => figure(view, map, i));
   view.boxes.replaceChildren(...view.figures.map((each) => each.box));
+  view.ends[0].textContent = d.below ? `effective weight −${printed(d.top)}` : "weight 0";
+  view.ends[1].textContent = d.below ? printed(d.top) : "1";
   view.swatch.style.background = `rgba(${d.masked.join(",")})`;
   paint(view);
   showReadout(view, null);
@@ -94,13 +96,13 @@ function showReadout(view, found) {
 function paint(view) {
   for (const found of view.figures) draw(view, found);
   const { d, scale } = view, ink = sheet(scale, 2 * 120, 2 * 12, 2);
-  for (let x = 0; x < 240; x++) { ink.fillStyle = shade(view, d.maps[0].hue, x / 239); ink.fillRect(x, 0, 1, 24); }
+  for (let x = 0; x < 240; x++) { ink.fillStyle = shade(view, d.maps[0].hue, d.below ? d.top * (x / 119.5 - 1) : x / 239); ink.fillRect(x, 0, 1, 24); }
 }
 
-// Square-root colour scale, as on the other pages.
+// Square-root colour scale, as on the other pages; of effective weights, up to the largest size on either side of 0.
 function shade(view, hue, weight) {
-  const stops = view.d.ramps[view.dark ? "dark" : "light"][hue];
-  return `rgb(${colourAt(stops, Math.sqrt(clamp(weight, 0, 1))).map(Math.round)})`;
+  const { d } = view, mode = view.dark ? "dark" : "light", stops = weight < 0 && d.below ? d.below[mode] : d.ramps[mode][hue];
+  return `rgb(${colourAt(stops, Math.sqrt(clamp(d.below ? Math.abs(weight) / d.top : weight, 0, 1))).map(Math.round)})`;
 }
 
 function draw(view, found) {

@@ -1,16 +1,20 @@
 """Attention maps side by side; one map, or a cell of a map, can be chosen. Hover is handled in the browser.
 
-A map is rows of weights, None where masked.
+A map is rows of weights, None where masked. With weights below 0, which are effective weights, colours end at the
+largest size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from attnviz.figures import theme
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
+from attnviz.ui.components.packed_weights import below_zero, top_of
 
 HTML = """
 <div class="am">
@@ -48,6 +52,7 @@ def answer_maps(
         if on_pick:
             on_pick((i, row, column))
 
+    weights = np.array([w or 0.0 for rows, _ in maps for row in rows for w in row])
     data = {
         "maps": [
             {
@@ -60,5 +65,6 @@ def answer_maps(
         "width": width, "perRow": per_row,
         "chosen": list(chosen), "right": list(right), "masked": list(theme.MASKED_RGBA),
         "ramps": theme.ramps(range(n_kv_heads), n_kv_heads),
+        "top": top_of(weights), "below": below_zero() if weights.min(initial=0) < 0 else None,
     }  # fmt: skip
     _mount(key=key, data=as_bytes(data), on_pick_change=on_event(key, "pick", take))
