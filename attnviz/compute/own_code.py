@@ -36,8 +36,8 @@ __all__ = [
     "OF_ONE_HEAD",
     "SECONDS",
     "WITHOUT_ROPE",
-    "Pasted",
     "WITH_A_STATE",
+    "Pasted",
     "ShippedRun",
     "Verdict",
     "run_on_weights",
@@ -48,7 +48,7 @@ __all__ = [
 
 VARIABLE = "ATTNVIZ_CODE"
 MAX_PASTED = 100_000  # characters
-LEAST_SHOWN = 5e-4  # smallest weight above the diagonal that is drawn
+LEAST_SHOWN = 5e-4  # as a share of the largest weight: the least difference, and weight above the diagonal, that shows
 
 
 def own_file() -> Path | None:
@@ -137,15 +137,21 @@ class ShippedRun:
         return np.nan_to_num(np.abs(self.found.yours - self.found.right), nan=1.0).max((1, 2)).tolist()
 
     @property
+    def least_shown(self) -> float:
+        assert self.found.right is not None
+        return LEAST_SHOWN * float(np.abs(self.found.right).max())
+
+    @property
     def maps(self) -> list[tuple[list[list[float | None]], list[list[float | None]]]]:
         """The user's and the correct map of each head, for drawing: None where both are masked."""
         assert self.found.yours is not None and self.found.right is not None
         masked = ~np.tri(self.found.right.shape[-1], dtype=bool)
-        return [(_drawn(a, masked), _drawn(b, masked)) for a, b in zip(self.found.yours, self.found.right, strict=True)]
+        least, both = self.least_shown, zip(self.found.yours, self.found.right, strict=True)
+        return [(_drawn(a, masked, least), _drawn(b, masked, least)) for a, b in both]
 
 
-def _drawn(weights: np.ndarray, masked: np.ndarray) -> list[list[float | None]]:
-    hidden = masked & (np.abs(weights) < LEAST_SHOWN)
+def _drawn(weights: np.ndarray, masked: np.ndarray, least: float) -> list[list[float | None]]:
+    hidden = masked & (np.abs(weights) < least)
     clean = np.nan_to_num(weights)
     return [
         [None if gone else w for w, gone in zip(row, off, strict=True)]

@@ -36,9 +36,9 @@ def run_steps(steps: list[dict[str, Any]], tensors: Mapping[str, Tensor], names:
     """Execute the steps of one case and return all outputs, in order.
 
     {"call": name, "args": …, "kwargs": …} calls a class or function; "keep": name stores the result under that name,
-    "out": true makes it an output. {"load": name} sets a module's parameters from tensors "name/parameter".
-    {"length": name} and {"attribute": [name, attribute]} are outputs too. An argument is {"tensor": key},
-    {"object": name} or {"value": anything}.
+    "out": true, or the names of its tensors, makes it an output. {"load": name} sets a module's parameters from tensors
+    "name/parameter". {"length": name} and {"attribute": [name, attribute]} are outputs too. An argument is
+    {"tensor": key}, {"object": name} or {"value": anything}.
     """
     objects: dict[str, Any] = {}
     outputs: list[Tensor] = []

@@ -29,6 +29,7 @@ import torch
 from safetensors.torch import load, save_file
 from torch import Tensor
 
+from attnviz.phrases import count
 from attnviz.practice.child import EXTRA_MEMORY
 from attnviz.practice.diagnosis import Diagnosis, diagnose, failing_argument
 from attnviz.practice.task import SECONDS, Case, Task, printable
@@ -278,7 +279,7 @@ def _check(case: Case, right: list[Tensor], outputs: list[Tensor] | str) -> Chec
     if isinstance(outputs, str):
         return Check(case.label, expected, outputs, False)
     if len(outputs) != len(right):
-        return Check(case.label, expected, f"{len(outputs)} tensors instead of {len(right)}", False)
+        return Check(case.label, expected, f"{count(len(outputs), 'tensor')} instead of {len(right)}", False)
     names = case.outputs if 1 < len(right) == len(case.outputs) else [""] * len(right)
     for name, f, r in zip(names, outputs, right, strict=True):
         if text := difference(f, r, case.tolerance):

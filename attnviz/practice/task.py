@@ -37,12 +37,13 @@ class Case:
 
     @property
     def outputs(self) -> list[str]:
-        """The names of the outputs, such as "call 2" and "cache.nbytes"."""
-        calls, names = 0, []
+        """The names of the outputs, such as "call 2", "state of call 2" and "cache.nbytes"."""
+        several, calls, names = sum(bool(step.get("out")) for step in self.steps) > 1, 0, list[str]()
         for step in self.steps:
-            if step.get("out"):
+            if out := step.get("out"):
                 calls += 1
-                names.append(f"call {calls}")
+                of_the_call = f" of call {calls}" if several else ""
+                names += [f"call {calls}"] if out is True else [f"{each}{of_the_call}" for each in out]
             elif "length" in step:
                 names.append(f"len({step['length']})")
             elif "attribute" in step:
@@ -114,15 +115,16 @@ def argument(value: object, tensors: dict[str, Tensor], key: str) -> dict[str, A
 
 def function_case(
     label: str, name: str, *args: Any, tolerance: float = TOLERANCE, large: bool = False, twice: bool = False,
-    **kwargs: Any,
+    returned: tuple[str, ...] = (), **kwargs: Any,
 ) -> Case:  # fmt: skip
-    """Build a case that calls one function. twice: once more with the same arguments."""
+    """Build a case that calls one function. twice: once more with the same arguments. returned: the names of what it
+    returns, if that is several tensors."""
     tensors: dict[str, Tensor] = {}
     step = {
         "call": name,
         "args": [argument(value, tensors, f"argument {i}") for i, value in enumerate(args)],
         "kwargs": {key: argument(value, tensors, key) for key, value in kwargs.items()},
-        "out": True,
+        "out": list(returned) or True,
     }
     return Case(label, [step, step] if twice else [step], tensors, tolerance, large, repeated=twice)
 

@@ -84,6 +84,32 @@ def in_this_process(monkeypatch):
 
 
 @pytest.mark.slow
+def test_the_state_of_the_nearest_layer_that_keeps_one_is_read_as_signed_maps(tmp_path, in_this_process):
+    """Layer 3 of the hybrid attends. The decay after the write changes weights by less than what shows of a softmax."""
+    decayed = "        S = S * decay[:, :, t, None, None]\n"
+    late = ANSWERS["delta"][0].replace(decayed, "").replace(", kt, new)\n", f", kt, new)\n{decayed}")
+    view = VIEW.but(layer=3, head=3)
+    right = own_code.run_on_weights(view, written(tmp_path, "delta", ANSWERS["delta"][0]), "delta")
+    wrong = own_code.run_on_weights(view, written(tmp_path, "delta-late", late), "delta")
+    assert (right.checkpoint, right.layer, right.top_k) == ("hybrid", 2, None)
+    assert right.found.right.min() < 0 and right.found.right.shape == (8, len(right.labels), len(right.labels))
+    largest = float(np.abs(right.found.right).max())
+    assert np.isclose(right.least_shown, own_code.LEAST_SHOWN * largest) and largest < 0.5
+    assert max(right.max_difference) < right.least_shown < max(wrong.max_difference)
+    assert len(right.found.places) > 20 and right.mixer.kv_head_of == (0, 0, 1, 1, 2, 2, 3, 3)
+
+
+@pytest.mark.slow
+def test_an_indexers_keys_are_a_quarter_of_a_short_text(tmp_path, in_this_process):
+    look = own_code.run_on_weights(VIEW, written(tmp_path, "sparse", ANSWERS["sparse"][0]), "sparse")
+    n = len(look.labels)
+    assert (look.checkpoint, look.layer, look.top_k, look.mixer.top_k) == ("sparse", 1, n // 4, 32)
+    assert max(look.max_difference) < look.least_shown
+    kept = (look.found.yours > 0).sum(-1)
+    assert (kept == np.minimum(np.arange(1, n + 1), n // 4)).all()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "maps", "walk"),
     [

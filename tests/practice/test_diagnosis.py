@@ -143,6 +143,13 @@ def test_dropout_in_evaluation_is_named(name):
     assert found.mistakes == ("dropout_in_evaluation",)
 
 
+def test_what_is_random_in_one_of_two_tensors_is_seen():
+    """Of the first check's two calls with the same inputs, the outputs differ and the states do not."""
+    found = diagnosed("delta", edited(ANSWERS["delta"][0], "torch.stack(out, 2), S",
+                                      "torch.nn.functional.dropout(torch.stack(out, 2), 0.1), S"))  # fmt: skip
+    assert found and found.mistakes == ("dropout_in_evaluation",)
+
+
 @pytest.mark.parametrize(("name", "one", "other", "source", "edits"), [(*pair[:4], pair[4:]) for pair in PAIRS])
 def test_two_mistakes_at_once_are_both_named(name, one, other, source, edits):
     found = diagnosed(name, edited(source, *edits))

@@ -156,6 +156,19 @@ def test_of_several_outputs_the_wrong_one_is_named():
     assert checks("cache", names | {"Cache": twice})[0].got == f"cache.nbytes: {found:,} instead of {right:,}"
 
 
+def test_of_a_call_that_returns_two_tensors_the_wrong_one_is_named():
+    right = names_of(ANSWERS["delta"][0])["gated_delta_rule"]
+
+    def doubled_state(*args, **kwargs):
+        output, state = right(*args, **kwargs)
+        return output, 2 * state
+
+    found = checks("delta", {"gated_delta_rule": doubled_state})
+    assert [row.got.split(": ")[0] for row in found[:2]] == ["state of call 1", "state"]
+    without = checks("delta", {"gated_delta_rule": lambda *args, **kwargs: right(*args, **kwargs)[0]})
+    assert without[1].got == "1 tensor instead of 2"
+
+
 def test_what_is_returned_instead_of_a_tensor_or_a_property_is_said():
     right = names_of(ANSWERS["attention"][0])["attention"]
     with pytest.raises(Refused, match="attention returned NoneType in a tuple; return the output alone"):

@@ -12,7 +12,7 @@ from attnviz.figures.token_maps import blocks
 from attnviz.modules import Transformer
 from attnviz.modules.recording import shares_of
 from attnviz.trace import trace
-from attnviz.ui.components import head_grid, head_view
+from attnviz.ui.components import answer_maps, head_grid, head_view
 from attnviz.ui.components.packed_weights import MASKED, STEPS, cells_of
 from tests.mixed import DELTA, HYBRID, UNROTATED, H
 
@@ -107,3 +107,13 @@ def test_a_block_of_a_long_map_is_its_number_of_the_largest_size():
     assert blocks(values, 1, signed=True)["z"].item() == pytest.approx(-0.4)
     assert blocks(values, 1)["z"].item() == pytest.approx(0.2)
     assert np.isnan(blocks(np.full((2, 2), np.nan), 1, signed=True)["z"]).all()
+
+
+def test_maps_side_by_side_end_their_colours_at_the_largest_size_of_both(monkeypatch):
+    sent = []
+    monkeypatch.setattr(answer_maps, "_mount", lambda **given: sent.append(json.loads(given["data"])))
+    effective = [[0.02, None], [-0.07, 0.03]], [[0.01, None], [0.0, 0.05]]
+    for maps in (effective, ([[1.0, None], [0.25, 0.75]],)):
+        answer_maps.answer_maps([(rows, "") for rows in maps], key="k")
+    assert sent[0]["top"] == 0.07 and sent[1]["top"] == 1.0 and sent[1]["below"] is None
+    assert sent[0]["below"]["light"][-1] == theme.diverging_ramps(0, 1, "light")[0][-1].tolist()

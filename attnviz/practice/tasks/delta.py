@@ -92,7 +92,7 @@ def _cases(seed: int) -> list[Case]:
         }  # fmt: skip
         states: dict[str, Any] = {"state": drawn(seed + n + 3, B, H, D, width)} if state else {}
         return function_case(label, "gated_delta_rule", *(alike | given).values(), twice=twice,
-                             tolerance=tolerance, **states)  # fmt: skip
+                             tolerance=tolerance, returned=("output", "state"), **states)  # fmt: skip
 
     halves = torch.rand(B, H, 11, generator=torch.Generator().manual_seed(seed + 60)) < 0.5
     halves[:, :, 1], halves[:, :, 2] = True, False

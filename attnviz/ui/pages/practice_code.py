@@ -250,8 +250,8 @@ def _own_maps(shipped: own_code.ShippedRun, task: str, passed: bool, layer: int)
     maps, differences = shipped.maps, shipped.max_difference
     at = shipped.head if len(maps) > 1 else 0
     worst = max(differences)
-    same = "They are equal" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2g}"
-    if not passed and worst < own_code.LEAST_SHOWN:
+    same = "They are equal" if worst < shipped.least_shown else f"They differ by up to {worst:.2g}"
+    if not passed and worst < shipped.least_shown:
         call = "begins with an empty state" if task in own_code.WITH_A_STATE else "has no mask"
         same += f": the checks that failed above test something other than the weights of this call, which {call}"
     where = f"checkpoint {shipped.checkpoint}, layer {shipped.layer}"
@@ -263,7 +263,7 @@ def _own_maps(shipped: own_code.ShippedRun, task: str, passed: bool, layer: int)
     )  # fmt: skip
     if len(maps) > 1:
         yours = [
-            (m[0], f"{h}: yours{' ✗' if differences[h] > own_code.LEAST_SHOWN else ''}") for h, m in enumerate(maps)
+            (m[0], f"{h}: yours{' ✗' if differences[h] > shipped.least_shown else ''}") for h, m in enumerate(maps)
         ]
         answer_maps(
             [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))],
