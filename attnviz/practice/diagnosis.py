@@ -72,8 +72,10 @@ class Checked:
             other: Found = self.case.run(names)
         except Exception as error:  # noqa: BLE001, the mistake may raise anything
             other = " ".join(printable(str(error)).split())[:300] or type(error).__name__
-        if isinstance(self.found, str):
-            return NEUTRAL if not isinstance(other, str) else MATCH if other in self.found else MISMATCH
+        if isinstance(
+            self.found, str
+        ):  # another message does not tell: a wrong shape raises one in each way of writing
+            return MATCH if isinstance(other, str) and other in self.found else NEUTRAL
         if isinstance(other, str):
             return MISMATCH
         if self.passed or exact or same(other, self.right, self.case.tolerance):

@@ -95,6 +95,12 @@ DELTA_MISTAKEN = {
         (DELTA, "torch.stack(out, 2), S", "torch.stack(out, 2), S.mT"),
         (DELTA_LOOPS, "return out, states.transpose(2, 3)", "return out, states"),
     ],
+    ("delta", "with the state transposed, as given and as returned: (B, H, V, D) instead of (B, H, D, V)"): [
+        (DELTA_LOOPS.replace("out, states.transpose(2, 3)", "out, states"), "state.transpose(2, 3).clone()",
+         "state.clone()"),
+        (DELTA.replace("bhdv", "bhvd").replace('"bhd,bhv->bhvd", kt, new', '"bhv,bhd->bhvd", new, kt'),
+         "B, H, D, v.shape[-1]", "B, H, v.shape[-1], D"),
+    ],
     ("delta", "with the given state returned instead of the last one"): [
         (DELTA_LOOPS, "            states[b, h] = S\n", ""),
     ],
@@ -148,6 +154,12 @@ SPARSE_MISTAKEN = {
     ],
     ("sparse", "with the order of torch.topk among equal index scores, which is not that of the keys"): [
         (SPARSE, ORDER, "index.topk(min(top_k, S)).indices"),
+    ],
+    ("sparse", "with torch.topk as it is: an error where top_k is larger than the number of keys, and another order of "
+     "equal index scores"): [
+        (SPARSE, ORDER, "index.topk(top_k).indices"),
+        (SPARSE_GATHER, "scores.argsort(dim=-1, descending=True, stable=True)[..., :top_k]",
+         "torch.topk(scores, top_k, -1, sorted=False)[1]"),
     ],
     ("sparse", "with the keys kept by the first sequence for all of the batch"): [
         (SPARSE, KEPT, "mask = kept[:1, None] & mask"),

@@ -46,7 +46,7 @@ def _version(
     ) -> tuple[Tensor, Tensor]:
         empty = q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3])  # (B, H, D, V)
         (q, k), decay, beta, outputs = prepared(q, k), decays(decay), betas(beta), []
-        S = begin(empty if state is None else state)
+        S = empty if state is None else begin(state)
         states = [empty if state is None else state]
         for t in range(q.shape[2]):
             S = empty if t and t % restart == 0 else S

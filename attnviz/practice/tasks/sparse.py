@@ -226,8 +226,8 @@ WRONG_CHOICES = (
     Mistaken("with top_k never used: dense attention", {"choose": lambda scores, allowed, k: allowed}),
     *(Mistaken("with masked keys where a query may attend to fewer than top_k", {"choose": choose})
       for choose in (_masked_ones_too, _as_topk_has_them(only_allowed=False))),
-    Mistaken("with an error where top_k is larger than the number of keys",
-             {"choose": _as_topk_has_them(at_most=False)}),
+    Mistaken("with torch.topk as it is: an error where top_k is larger than the number of keys, and another order of "
+             "equal index scores", {"choose": _as_topk_has_them(at_most=False)}),
     Mistaken("with the order of torch.topk among equal index scores, which is not that of the keys",
              {"choose": _as_topk_has_them()}),
     Mistaken("with the later ones of equal index scores first", {"choose": _last_first}),
