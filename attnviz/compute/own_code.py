@@ -118,7 +118,8 @@ class ShippedRun:
     """Results of the file on the shipped weights of one layer. maps (n, T, T); problems are sentences."""
 
     checkpoint: str
-    layer: int
+    asked: int  # the chosen layer
+    layer: int  # the chosen one, or the nearest that the task can be shown in
     head: int
     labels: tuple[str, ...]
     found: OnShipped
@@ -166,9 +167,8 @@ def run_on_weights(view: View, file: Path, task: str, tick: Tick | None = None) 
     config = models.config_of(Settings(model=checkpoint))
     n = min(len(view.ids), MAX_TOKENS)
     query, key = (place if 0 <= place < n else n - 1 for place in (s.query, s.key))
-    layer = layer_for(task, config, min(s.chosen_head[0], config.n_layers - 1))
-    head = min(s.chosen_head[1], config.layers[layer].mixer.n_heads - 1)
-    selected = layer, head, query, key, s.column, s.own_step
+    asked, head = min(s.chosen_head[0], config.n_layers - 1), min(s.chosen_head[1], config.n_heads - 1)
+    selected = asked, head, query, key, s.column, s.own_step
     return _look(file, task, stamp_of(file), checkpoint, view.ids[:n], tuple(view.labels[:n]), selected, tick)
 
 
@@ -177,14 +177,15 @@ def _look(
     file: Path, task: str, stamp: Stamp, checkpoint: str, ids: tuple[int, ...], labels: tuple[str, ...],
     selected: tuple[int, int, int, int, int, int], tick: Tick | None,
 ) -> ShippedRun:  # fmt: skip
-    layer, head, query, key, column, at = selected
+    asked, head, query, key, column, at = selected
+    model = models.model_of(Settings(model=checkpoint))
+    layer = layer_for(task, model.config, asked)
     ask = {
         "task": task, "checkpoint": checkpoint, "ids": ids, "labels": labels, "layer": layer, "head": head,
         "query": query, "key": key, "column": column, "at": at,
     }  # fmt: skip
-    model = models.model_of(Settings(model=checkpoint))
     found, mixer = run_on_shipped(file, ask, model, TASKS[task].right, tick), model.config.layers[layer].mixer
     reads = mixer.kv_head_of
     return ShippedRun(
-        checkpoint, layer, head, labels, found, mixer, (reads[head],) if task in OF_ONE_HEAD else tuple(reads)
+        checkpoint, asked, layer, head, labels, found, mixer, (reads[head],) if task in OF_ONE_HEAD else tuple(reads)
     )

@@ -88,10 +88,10 @@ def test_the_state_of_the_nearest_layer_that_keeps_one_is_read_as_signed_maps(tm
     """Layer 3 of the hybrid attends. The decay after the write changes weights by less than what shows of a softmax."""
     decayed = "        S = S * decay[:, :, t, None, None]\n"
     late = ANSWERS["delta"][0].replace(decayed, "").replace(", kt, new)\n", f", kt, new)\n{decayed}")
-    view = VIEW.but(layer=3, head=3)
+    view = VIEW.but(layer=7, head=3)  # of a deeper model: it is the last one here
     right = own_code.run_on_weights(view, written(tmp_path, "delta", ANSWERS["delta"][0]), "delta")
     wrong = own_code.run_on_weights(view, written(tmp_path, "delta-late", late), "delta")
-    assert (right.checkpoint, right.layer, right.top_k) == ("hybrid", 2, None)
+    assert (right.checkpoint, right.asked, right.layer, right.top_k) == ("hybrid", 3, 2, None)
     assert right.found.right.min() < 0 and right.found.right.shape == (8, len(right.labels), len(right.labels))
     largest = float(np.abs(right.found.right).max())
     assert np.isclose(right.least_shown, own_code.LEAST_SHOWN * largest) and largest < 0.5

@@ -115,7 +115,7 @@ def test_the_browser_counts_the_time_down_and_the_server_ends_it(monkeypatch):
     assert not shown
 
 
-@pytest.mark.parametrize("task", ["gqa", "flash"])
+@pytest.mark.parametrize("task", ["gqa", "flash", "delta", "sparse"])
 def test_a_task_shows_its_skeleton_and_how_it_is_judged_at_home(task):
     app = opened(PRACTICE, tab="write", task=task)
     codes = [code.value for code in app.code]

@@ -165,7 +165,7 @@ def _results(view: View, file: Path, name: str) -> None:
     with st.spinner("Running your file on the shipped weights …"), _waiting() as tick:
         shipped = own_code.run_on_weights(view, file, name, tick)
     if shipped.found.right is not None:
-        _own_maps(shipped, name, verdict.passed, view.settings.chosen_head[0])
+        _own_maps(shipped, name, verdict.passed)
     st.markdown("### Your source, line by line")
     if shipped.found.walk:
         packed_walk(
@@ -229,20 +229,22 @@ def _selected(view: View) -> None:
             state.control(st.selectbox, label, field, shown=shown, options=range(n), width=110)
 
 
-def _about(shipped: own_code.ShippedRun, task: str, layer: int) -> str:
-    """Return what has to be known to read the maps of this task. layer: the chosen one."""
+def _about(shipped: own_code.ShippedRun, task: str) -> str:
+    """Return what has to be known to read the maps of this task."""
     if task in own_code.WITHOUT_ROPE:
         return " The task has no RoPE, so both maps are computed without it."
     if task in own_code.WITH_A_STATE:
-        nearest = f" Layer {layer} keeps no state: this is the nearest one that does." if layer != shipped.layer else ""
-        return f" These are effective weights: they may be negative, and rows do not sum to 1.{nearest}"
+        about = " These are effective weights: they may be negative, and rows do not sum to 1."
+        if shipped.asked == shipped.layer:
+            return about
+        return f"{about} Layer {shipped.asked} keeps no state: this is the nearest one that does."
     if shipped.top_k is not None:
         return f" Each query keeps {count(shipped.top_k, 'key')}; the layer itself keeps {shipped.mixer.top_k}."
     return ""
 
 
-def _own_maps(shipped: own_code.ShippedRun, task: str, passed: bool, layer: int) -> None:
-    """The user's maps beside the correct ones: the selected head large, all heads small. layer: the chosen one."""
+def _own_maps(shipped: own_code.ShippedRun, task: str, passed: bool) -> None:
+    """The user's maps beside the correct ones: the selected head large, all heads small."""
     st.markdown("### Your maps with the shipped weights, beside the correct ones")
     if shipped.found.yours is None:
         st.warning(escaped(shipped.found.maps_problem or "Your code returned no maps."), icon=":material/grid_off:")
@@ -255,7 +257,7 @@ def _own_maps(shipped: own_code.ShippedRun, task: str, passed: bool, layer: int)
         call = "begins with an empty state" if task in own_code.WITH_A_STATE else "has no mask"
         same += f": the checks that failed above test something other than the weights of this call, which {call}"
     where = f"checkpoint {shipped.checkpoint}, layer {shipped.layer}"
-    st.markdown(f"{where.capitalize()}, {count(len(shipped.labels), 'token')}. {same}.{_about(shipped, task, layer)}")
+    st.markdown(f"{where.capitalize()}, {count(len(shipped.labels), 'token')}. {same}.{_about(shipped, task)}")
     answer_maps(
         [(maps[at][0], f"Yours, head {shipped.head}"), (maps[at][1], f"Right, head {shipped.head}")],
         key="own-head", title=f"Yours and right, {where}",
