@@ -104,6 +104,10 @@ DELTA_MISTAKEN = {
     ("delta", "with the given state returned instead of the last one"): [
         (DELTA_LOOPS, "            states[b, h] = S\n", ""),
     ],
+    ("delta", "with writes that are not corrected by earlier ones of the same chunk of 32 tokens: without solving the "
+     "triangular system"): [
+        (DELTA_CHUNKED, "torch.inverse(M) @ (", "("),
+    ],
     ("delta", "with a state that is not carried from one chunk of 32 tokens to the next"): [
         (DELTA_CHUNKED, "n = Q.shape[2]", "n, S = Q.shape[2], torch.zeros_like(S) if a else S"),
     ],

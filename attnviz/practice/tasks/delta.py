@@ -32,13 +32,15 @@ def _version(
     begin: Callable[[Tensor], Tensor] = lambda state: state,
     returned: Callable[[list[Tensor]], Tensor] = lambda states: states[-1],
     restart: int = MANY,
+    chunk: int = 1,
 ) -> dict[str, Any]:
     """Build the rule, token by token; without options it is right.
 
     order: of what is done with a token. decays, betas: those used, (B, H, T), of the given ones. prepared: q and k.
     difference: what is written, of the value, of what the state holds and β. held_by, written_by, read_by: q or k.
     begin: the first state, of the given one. returned: the last state, of all states from the given one on. restart:
-    the tokens after which the state is empty again.
+    the tokens after which the state is empty again. chunk: the tokens whose writes are corrected by the state before
+    all of them.
     """
 
     def rule(
@@ -47,16 +49,17 @@ def _version(
         empty = q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3])  # (B, H, D, V)
         (q, k), decay, beta, outputs = prepared(q, k), decays(decay), betas(beta), []
         S = empty if state is None else begin(state)
-        states = [empty if state is None else state]
+        before, states = S, [empty if state is None else state]
         for t in range(q.shape[2]):
             S = empty if t and t % restart == 0 else S
+            before = before if t % chunk else S  # without the writes of the chunk
             at = {"q": q[:, :, t, :, None], "k": k[:, :, t, :, None]}  # (B, H, D, 1) each
             held = output = v.new_zeros(())
             for step in order.split():
                 if step == "decay":
-                    S = decay[:, :, t, None, None] * S
+                    S, before = (decay[:, :, t, None, None] * each for each in (S, before))
                 elif step == "held":
-                    held = (at[held_by] * S).sum(2)  # (B, H, V)
+                    held = (at[held_by] * before).sum(2)  # (B, H, V)
                 elif step == "write":
                     S = S + at[written_by] * difference(v[:, :, t], held, beta[:, :, t, None])[:, :, None]
                 else:
@@ -148,6 +151,8 @@ WRONG_WRITES = (
     Mistaken("with β twice, as on the key and on the difference",
              {"difference": lambda v, held, beta: beta**2 * (v - held)}),
     Mistaken("with 1 − β instead of β", {"difference": lambda v, held, beta: (1 - beta) * (v - held)}),
+    *(Mistaken(f"with writes that are not corrected by earlier ones of the same chunk of {n} tokens: without solving "
+               "the triangular system", {"chunk": n}) for n in CHUNKS),
     Mistaken("with what the state returns added to the value instead of subtracted",
              {"difference": lambda v, held, beta: beta * (v + held)}),
     Mistaken("with the sigmoid of β, which is given after it", {"betas": torch.sigmoid}),
