@@ -46,7 +46,7 @@ def test_any_right_way_passes(name, i):
 
 
 class Wrong:
-    """Wrong programs of a task. Each runs first the check that it failed with the seed before, at first the smallest."""
+    """Wrong programs of a task. Each runs first the check that it failed with the seed before; else the smallest."""
 
     def __init__(self, name: str) -> None:
         self.task, self.first = TASKS[name], {}
