@@ -60,9 +60,16 @@ def split_at_dashes(given: list[str]) -> tuple[list[str], list[str]]:
 
 def run_app(options: list[str]) -> int:
     """Run the app with Streamlit until it is stopped; of an option that is given twice, Streamlit takes the last."""
+    import click
     from streamlit.web import cli
 
-    cli.main(["run", *STREAMLIT, *options, str(APP)], prog_name="streamlit")  # ends with SystemExit
+    try:
+        cli.main(["run", *STREAMLIT, *options, str(APP)], prog_name="streamlit", standalone_mode=False)
+    except click.Abort:  # Ctrl-C
+        return 0
+    except click.ClickException as error:  # an option that Streamlit does not have
+        error.show()
+        return error.exit_code
     return 0
 
 

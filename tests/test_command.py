@@ -35,6 +35,20 @@ def test_what_follows_two_dashes_goes_to_streamlit_after_our_own_options(handed:
     assert handed[0][-4:-1] == ["--server.address=0.0.0.0", "--", "x"]
 
 
+def test_ctrl_c_is_no_failure_and_a_wrong_option_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    assert command.main(["--", "--nonsense=3"]) == 2
+    assert "No such option '--nonsense'" in capsys.readouterr().err
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("streamlit.web.cli._main_run", stopped)
+    assert command.main([]) == 0
+    assert capsys.readouterr() == ("", "\n")
+
+
 def test_paths_are_absolute_for_the_app(handed: list[list[str]], tmp_path: Path) -> None:
     for name in ("smol", "lessons"):
         (tmp_path / name).mkdir()

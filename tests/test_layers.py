@@ -105,7 +105,7 @@ PACKAGES = {
     "server": {"streamlit", "starlette", "google", "psutil"},  # google: the messages of Streamlit's protocol
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
-    "__main__": {"streamlit"},
+    "__main__": {"streamlit", "click"},  # click: Streamlit's own command
 }
 STAND_ALONE = {
     f"attnviz.modules.{name}" for name in ("attention", "delta", "sparse", "rope", "norm", "feedforward", "cache")
