@@ -65,9 +65,9 @@ def _with_target(model: Any, tokenizer: Any, inputs: Inputs, target: str | Seque
 
 
 def _start_token(model: Any) -> int:
-    """Return the id with which a decoder begins."""
+    """Return the id with which a decoder begins: without one of its own, BOS, and without that, padding, as in T5."""
     places = [getattr(model, "generation_config", None), model.config, model.config.get_text_config(decoder=True)]
-    for name in ("decoder_start_token_id", "bos_token_id"):
+    for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
         for place in places:
             if isinstance(found := getattr(place, name, None), int):
                 return found
@@ -84,6 +84,8 @@ def _continued(model: Any, inputs: Inputs, n: int) -> Inputs:
     pad = model.generation_config.pad_token_id
     pad = pad if pad is not None else end[0] if isinstance(end, list) else end
     options = dict(max_new_tokens=n, do_sample=False, num_beams=1, pad_token_id=pad)
+    if reads_and_writes(model):  # no cache: transformers makes it as deep as the encoder
+        options |= {"decoder_start_token_id": _start_token(model), "use_cache": False}
     written = model.generate(**inputs.batch, **options, return_dict_in_generate=True).sequences  # (1, T)
     if reads_and_writes(model):
         return replace(inputs, batch=inputs.batch | {"decoder_input_ids": written})

@@ -123,6 +123,13 @@ def test_the_rows_of_what_a_model_writes_are_its_output():
     assert kind.tokens[:13] == run(model, tokenizer, TEXT).kinds[0].tokens
 
 
+def test_a_decoder_deeper_than_its_encoder_writes():
+    sizes = dict(vocab_size=models.VOCAB, d_model=31, d_kv=7, d_ff=37, num_layers=2, num_decoder_layers=3, num_heads=5)
+    model = models.random("T5ForConditionalGeneration", "T5Config", **sizes, eos_token_id=None)
+    recorded = run(model, readers.byte_level(), TEXT, generate=4)
+    assert [kind.n_layers for kind in recorded.kinds] == [2, 3, 3] and len(recorded.kind("cross").tokens) == 5
+
+
 def test_a_decoder_that_has_its_causal_mask_only_without_a_cache_is_run_without():
     fields = dict(d_model=60, encoder_layers=2, decoder_layers=2, encoder_attention_heads=5, decoder_attention_heads=3)
     sizes = dict(src_vocab_size=models.VOCAB, tgt_vocab_size=models.VOCAB, encoder_ffn_dim=37, decoder_ffn_dim=41)

@@ -131,9 +131,12 @@ def test_a_limit_holds_also_where_the_configuration_tells_no_sizes(monkeypatch):
         run(models.DECODERS["Llama"](), readers.byte_level(), TEXT, max_bytes=5_000)
 
 
-def test_a_decoder_without_a_token_to_begin_with_is_said():
+def test_a_decoder_without_a_token_to_begin_with_begins_with_padding_and_without_that_is_refused():
     model = models.TWO_TEXTS["T5"]()
     model.config.decoder_start_token_id = model.generation_config.decoder_start_token_id = None
+    for given in (dict(target=TARGET), dict(generate=2)):
+        assert run(model, readers.byte_level(), TEXT, **given).kind("decoder").tokens[0] == "<pad>"
+    model.config.pad_token_id = model.generation_config.pad_token_id = None
     with pytest.raises(ValueError, match="set model.config.decoder_start_token_id"):
         run(model, readers.byte_level(), TEXT, target=TARGET)
 
