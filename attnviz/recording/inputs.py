@@ -164,13 +164,22 @@ def check_length(model: Any, n: int) -> None:
 
 
 def positions(model: Any) -> int | None:
-    """Return for how many positions a model has learned embeddings, None if it has none."""
-    found = [
-        each.num_embeddings - getattr(each, "offset", 0 if each.padding_idx is None else each.padding_idx + 1)
-        for name, each in model.named_modules()
-        if isinstance(each, nn.Embedding) and ("position" in name.rpartition(".")[2] or name.endswith("wpe"))
-    ]
+    """Return for how many positions of a text a model has learned embeddings, None if it has none.
+
+    They are beside the tokens' embedding; those of a picture are beside none.
+    """
+    found = []
+    for module in model.modules():
+        tables = {name: each for name, each in module.named_children() if isinstance(each, nn.Embedding)}
+        of_positions = [each for name, each in tables.items() if "position" in name or name == "wpe"]
+        if len(of_positions) < len(tables):
+            found += [each.num_embeddings - _offset(each) for each in of_positions]
     return min(found, default=None)
+
+
+def _offset(table: nn.Embedding) -> int:
+    """Return how many of a table's first rows are of no position."""
+    return getattr(table, "offset", 0 if table.padding_idx is None else table.padding_idx + 1)
 
 
 # ---- labels

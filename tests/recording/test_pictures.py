@@ -66,6 +66,22 @@ def test_a_picture_is_described_in_words():
     assert len(run(model, processor, picture, generate=3).kind("decoder").tokens) == 4
 
 
+def test_a_text_with_a_picture_is_as_long_as_its_text_model_allows():
+    """A picture of 25 patches in a text of 33 tokens; the picture's part of the model has 26 positions."""
+    from transformers import LlavaConfig, LlavaForConditionalGeneration
+
+    text = models.GQA | {"model_type": "llama"}
+    vision = models.PICTURE | {"image_size": 40, "model_type": "clip_vision_model"}
+    config = LlavaConfig(text_config=text, vision_config=vision, image_token_index=9, image_token_id=9)
+    ids = torch.tensor([[5, 6, *[9] * 25, 7, 8, 10, 11, 12, 13]])
+    batch = {"input_ids": ids, "pixel_values": torch.rand(1, 3, 40, 40)}
+    recorded = run(model := LlavaForConditionalGeneration(config), None, batch, generate=2, title="a picture in a text")
+    assert len(recorded.kinds[0].tokens) == 35 and recorded.output_from == 33 and recorded.picture is None
+    written = torch.tensor([[int(token.removeprefix("id ")) for token in recorded.kinds[0].tokens]])
+    expected = returned(model, **batch | {"input_ids": written})
+    assert max(differences(recorded.kinds[0], expected.attentions)) < 1e-6
+
+
 def test_sound_is_read_in_frames():
     from transformers import WhisperFeatureExtractor
 
