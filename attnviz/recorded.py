@@ -40,6 +40,23 @@ class Sides:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A picture whose patches are keys, after `n_before` other tokens."""
+
+    pixels: np.ndarray  # (height, width, 3) bytes
+    patches: tuple[int, int]  # rows, columns
+    n_before: int
+
+    @classmethod
+    def of(cls, run: AttentionRun, kind: AttentionKind) -> Picture | None:
+        """Return the run's picture where its patches are the keys of this kind of attention."""
+        if run.picture is None or run.patches is None:
+            return None
+        n_keys = run.n_before + run.patches[0] * run.patches[1]
+        return cls(run.picture, run.patches, run.n_before) if n_keys == len(kind.key_tokens) else None
+
+
 class RecordedTrace(Trace):
     """The layers of one kind of attention of a saved run."""
 

@@ -18,7 +18,7 @@ from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig
 from attnviz.mechanisms import Recorded
 from attnviz.modules import Transformer
-from attnviz.recorded import RecordedTrace, Sides
+from attnviz.recorded import Picture, RecordedTrace, Sides
 from attnviz.runs.arrays import RunError
 from attnviz.runs.file import Limits, open_run
 from attnviz.runs.labels import SPACES, are_spaced, label_of
@@ -259,6 +259,11 @@ class RecordedRun:
     @property
     def key_labels(self) -> list[str]:
         return [label_of(token) for token in self.of.key_tokens]
+
+    @property
+    def picture(self) -> Picture | None:
+        """The picture whose patches are the keys; None without one."""
+        return Picture.of(self.saved, self.of)
 
     @property
     def key_spans(self) -> list[Span]:

@@ -135,7 +135,7 @@ def _text_of_run(view: View, place: str) -> None:
             st.segmented_control, "Attention", "run_kind", shown=saved.kind, options=list(kinds), place=place,
             format_func=lambda name: kinds[name].replace("self-attention", "self").capitalize(), required=True,
         )  # fmt: skip
-    label = "Text of the queries" if view.two_texts else "Text"
+    label = "Text of the queries" if view.two_texts else "Tokens" if saved.picture else "Text"
     texts = {label: text_of(view)} | ({"Text of the keys": saved.key_text} if view.two_texts else {})
     for called, text in texts.items():
         key = f"{place}run-{called}"

@@ -219,6 +219,7 @@ function showReadout(view, cell) {
   view.telling = true;
   document.dispatchEvent(new CustomEvent("attnviz-row", { detail: cell && (d.tokens?.[q] ?? q) })); // the text is shaded by this query
   view.telling = false;
+  document.dispatchEvent(new CustomEvent("attnviz-key", { detail: cell && k })); // a picture outlines its patch
   const outside = d.exclude && !k ? "outside the colour scale, weight " : "weight ";
   read.replaceChildren("Query ", name(d, q), " → key ", name(sideOfKeys(d), k), ": ", el("b", "", weightAt(d, q * d.shape[3] + k, outside)));
   place(view, cell && { left: k, top: q, across: 1 });

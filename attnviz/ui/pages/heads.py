@@ -23,6 +23,7 @@ from attnviz.session.shared import NOBODY_CHOSE
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Cell, head_path, head_view
+from attnviz.ui.components.picture_view import picture_view
 from attnviz.ui.components.text_view import text_view
 from attnviz.ui.headline import grid_options, headline, run_title, split_text
 from attnviz.ui.layer_progress import LayerProgress
@@ -178,16 +179,23 @@ def _set_stopped(key: Hashable) -> None:
 
 @state.part("text")
 def read(view: View) -> None:
-    """The text shaded by the selected query's weights, and the next tokens predicted after it."""
+    """The text shaded by the selected query's weights, and the next tokens predicted after it; or the run's picture."""
     view = replace(view, padded=True)
     (layer, head), one = view.layer_and_head, view.traced
+    colour = kv_colour(one.mixer.kv_head_of[head], view.config.n_kv_heads)
+    if view.saved and view.sides and (picture := view.saved.picture):
+        picture_view(
+            one.weights_of(head), picture, view.sides, query=view.query, name=f"L{layer} H{head}", key="text-view",
+            on_query=lambda query: _take_cell(query, -1), colour=colour,
+        )  # fmt: skip
+        return
     text_view(
         one.shares[head], one.allowed, view.key_labels, view.key_spans,
         None if view.saved else compute_heads.next_tokens_of(view), query=view.query,
         name=f"L{layer} H{head}", key="text-view",
         on_query=lambda query: _take_cell(query, -1),
         of="weights" if one.mixer.attends else f"shares of {one.mixer.maps}",
-        colour=kv_colour(one.mixer.kv_head_of[head], view.config.n_kv_heads), sides=view.sides,
+        colour=colour, sides=view.sides,
     )  # fmt: skip
 
 
