@@ -24,22 +24,24 @@ Weights = dict[str, list[torch.Tensor]]  # per kind of attention and layer, (1, 
 
 
 def weights_of(model: Any, given: Inputs, outputs: Any) -> tuple[Weights, list[str]]:
-    """Return the weights of the layers that have one per pair of tokens, and what is said of other kinds of attention.
+    """Return the weights of the layers that have one per pair of tokens, and what is said of the others.
 
     RunError if there are none.
     """
     found: Weights = {}
-    others: list[str] = []
+    said: list[str] = []
     for key, kind in OUTPUTS.items():
-        returned = [each for each in getattr(outputs, key, None) or () if each is not None]
-        fitting = [each for each in returned if _fits(model, given, kind, each)]
-        if given.n_tokens is None and (len(fitting) < len(returned) or len({each.shape[2:] for each in fitting}) > 1):
-            fitting = []  # of a picture: cut into windows, or merged from layer to layer
+        fitting: list[torch.Tensor] = []
+        others: list[Any] = []
+        for layer in getattr(outputs, key, None) or ():
+            (fitting if _fits(model, given, kind, layer) else others).append(layer)
+        if given.n_tokens is None and (others or len({each.shape[2:] for each in fitting}) > 1):
+            fitting, others = [], others + fitting  # of a picture: cut into windows, or merged from layer to layer
         found |= {kind: fitting} if fitting else {}
-        others += [_other(model, returned[0], kind)] if returned and not fitting else []
+        said += [_other(model, each, kind) for each in others if each is not None][:1]
     if not found:
-        raise RunError(others[0] if others else f"{type(model).__name__} {NONE}")
-    return found, [f"{other}." for other in others]
+        raise RunError(said[0] if said else f"{type(model).__name__} {NONE}")
+    return found, [f"{sentence}." for sentence in said]
 
 
 def _fits(model: Any, given: Inputs, kind: str, layer: Any) -> bool:
