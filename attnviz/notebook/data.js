@@ -90,7 +90,7 @@ function noteOf(kind) {
 
 export function textOf(run, at) {
   const { kind, query } = at, one = oneOf(run, at);
-  return { ...one, labels: kind.keys, positions: kind.keyPositions, queries: kind.cross ? { labels: kind.tokens, positions: kind.positions } : null, first: kind.first, characters: kind.characters, next: null, query, name: one.name, of: "weights", marks: kind.marks, spaced: kind.spaced };
+  return { ...one, labels: kind.keys, positions: kind.keyPositions, queries: kind.cross ? { labels: kind.tokens, positions: kind.positions, spaced: kind.queriesSpaced } : null, first: kind.first, characters: kind.characters, next: null, query, name: one.name, of: "weights", marks: kind.marks, spaced: kind.spaced };
 }
 
 // All heads of the selected layer; only the selected one is drawn until others are switched on.

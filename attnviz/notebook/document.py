@@ -110,10 +110,11 @@ def _described(kind: AttentionKind, run: AttentionRun) -> dict[str, Any]:
         "keyPositions": key_positions,
         "characters": _characters(keys),
         "spaced": are_spaced(keys),
+        "queriesSpaced": are_spaced(tokens),
         "marks": marks([*tokens, *keys]),
         "first": kind.first_row,
         "cross": kind.cross,
-        "causal": kind.causal,
+        "causal": kind.causal and len(keys) > kind.first_row + 1,  # there are later keys
         "sumsToOne": not kind.sums_note,
         "heads": kind.n_heads,
         "kv": kind.n_kv_heads,

@@ -94,7 +94,7 @@ function fitFrame() {
 
 async function start() {
   document.attnvizSave = Object.assign(saving, { isHosted: () => false, usualModel: run.title, alone: true });
-  part("h1").textContent = run.title;
+  part("h1").textContent = run.title || "Attention weights";
   part(".notes").textContent = run.notes.join(" ");
   followScheme(drawAll);
   fitFrame();

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, Playwright, expect
 
 import attnviz
@@ -116,6 +117,7 @@ def test_cross_attention_has_two_texts(opened: Callable[..., Page]) -> None:
     expect(page.locator(f"{HEAD} .read")).to_contain_text(f"Query 3 “{QUERIES[3]}” → key {k} “{KEYS[k]}”")
     assert read(page) == pytest.approx(weights[0, 0, 3, k], rel=5e-4)
     assert page.locator(f"{TEXT} .text .token").all_inner_texts() == KEYS
+    assert page.locator(f"{TEXT} .asking").inner_text() == " ".join(QUERIES)
     assert page.locator(f"{HEAD} .key option").count() == S + 1
     assert "masked" not in page.locator(f"{GRID} .legend").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -164,6 +166,18 @@ def test_a_grid_of_too_many_heads_has_a_choice_of_layers(opened: Callable[..., P
     expect(page.locator(f"{HEAD} .title")).to_have_text("Layer 3, head 3")
     assert read(page) == pytest.approx(weights[3, 3, int(0.75 * T)].max(), rel=5e-4)
     expect(page.locator(f"{GRID} .read")).to_contain_text("Layer 3, H3")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_screen_reader_finds_no_fault(opened: Callable[..., Page], scheme: str) -> None:
+    """Of an overview with KV heads, whose headers have no room for words, and of two texts without a title."""
+    for view in (
+        attnviz.show(rows(9, 16, T, T), QUERIES, n_kv_heads=4),
+        attnviz.show(rows(L, H, T, S), QUERIES, key_tokens=KEYS),
+    ):
+        page = opened(view, scheme=scheme)
+        found = Axe().run(page).response["violations"]
+        assert [(each["id"], [node["html"][:90] for node in each["nodes"]]) for each in found] == []
 
 
 # ---- where it is shown

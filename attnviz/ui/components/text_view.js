@@ -64,7 +64,7 @@ function lay({ d, text, asking }) {
   text.replaceChildren(...laid);
   text.tokens = [...text.querySelectorAll(".token")];
   asking.hidden = !d.queries;
-  asking.replaceChildren(...(d.queries?.labels ?? []).flatMap((_, at) => [...(d.spaced && at ? [" "] : []), ...tokenOf(d.queries, at)]));
+  asking.replaceChildren(...(d.queries?.labels ?? []).flatMap((_, at) => [...(d.queries.spaced && at && !d.queries.labels[at].startsWith("##") ? [" "] : []), ...tokenOf(d.queries, at)]));
 }
 
 function tokenOf(d, at) {

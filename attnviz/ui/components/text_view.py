@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnviz.characters import Span, marks, readable
+from attnviz.runs.labels import are_spaced
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message
@@ -61,6 +62,11 @@ def text_view(
 
 def _of_run(sides: Sides) -> dict:
     """Return what differs for a saved run: which queries it has, and their tokens where they are of another text."""
-    asking = {"queries": {"labels": sides.labels, "positions": sides.positions}} if sides.two_texts else {}
+    asking = {"labels": sides.labels, "positions": sides.positions, "spaced": are_spaced(sides.labels)}
     rows = [sides.rows.start, sides.rows.stop]
-    return {"positions": sides.key_positions, "rows": rows, "spaced": sides.spaced, **asking}
+    return {
+        "positions": sides.key_positions,
+        "rows": rows,
+        "spaced": sides.spaced,
+        **({"queries": asking} if sides.two_texts else {}),
+    }
