@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
@@ -16,12 +17,12 @@ from attnviz.practice.spoken.card import Card, CardError
 from attnviz.practice.spoken.schedule import GRADES, CardState, after, due
 from attnviz.session.lesson import LessonError, check_placeholders, page_and_link, target_on
 from attnviz.session.pages import ELEMENTS
+from attnviz.session.pages.practice import DUE
 from attnviz.session.settings import Settings
 
-__all__ = ["GRADES", "SPOKEN", "Card", "CardState", "after", "deck", "due", "filled", "of", "place", "queue"]
+__all__ = ["DUE", "GRADES", "SPOKEN", "Card", "CardState", "after", "deck", "due", "filled", "of", "place", "queue"]
 
 FOLDER = Path(cards.__file__).parent
-DUE = "due"  # in links, in place of a subject: the cards that are due today
 
 
 @lru_cache(maxsize=1)
@@ -57,14 +58,22 @@ def of(deck: Mapping[str, Card], which: str, states: Mapping[str, CardState], to
 
 
 def queue(chosen: list[Card], states: Mapping[str, CardState], today: date) -> list[Card]:
-    """Return cards in the order in which they are asked: those due, then new ones, then the others by their date."""
-    waiting = {id: place for place, id in enumerate(due(states, today))}
+    """Return cards in the order in which they are asked: those due, then new ones, then the others by their date.
 
-    def order(card: Card) -> tuple[int, float, str]:
+    New ones change their subject each time.
+    """
+    waiting = {id: place for place, id in enumerate(due(states, today))}
+    of_subject: Counter[str] = Counter()
+    places: dict[str, int] = {}
+    for card in chosen:
+        places[card.id] = of_subject[card.subject]
+        of_subject[card.subject] += 1
+
+    def order(card: Card) -> tuple[int, int, str]:
         if card.id in waiting:
             return 0, waiting[card.id], ""
         state = states.get(card.id)
-        return (2, 0, state.due) if state else (1, 0, "")
+        return (2, 0, state.due) if state else (1, places[card.id], "")
 
     return sorted(chosen, key=order)
 
@@ -96,6 +105,11 @@ def place(card: Card) -> tuple[str, str]:
     shown = ELEMENTS[card.target].name if card.target else page.tabs.get(link.get("tab", ""), "")
     address = f"{page.path or '.'}?{urlencode(link)}" if link else page.path or "."
     return f"{page.name}: {shown}" if shown else page.name, address
+
+
+def days_until(state: CardState, today: date) -> int:
+    """Return the days until a card comes back; 0 or less if it is due."""
+    return (date.fromisoformat(state.due) - today).days
 
 
 def next_intervals(state: CardState | None, today: date) -> list[int]:

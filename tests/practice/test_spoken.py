@@ -250,6 +250,8 @@ def test_what_is_due_comes_first_then_what_is_new() -> None:
     assert [card.id for card in asked] == [d, c, b, e, a]
     assert [card.id for card in spoken.of(DECK, spoken.DUE, states, today)] == [d, c]
     assert {card.subject for card in spoken.of(DECK, "cache", states, today)} == {"cache"}
+    everything = spoken.queue(list(DECK.values()), {}, today)
+    assert [card.subject for card in everything[: len(SPOKEN)]] == list(SPOKEN)  # then each of them again
     assert len(spoken.of(DECK, "", states, today)) == len(DECK)
     by_id: dict[str, Card] = {card.id: card for card in cards}
     following = {id: after.id if (after := spoken.following(by_id[id], asked)) else None for id in by_id}

@@ -1,4 +1,4 @@
-"""Practice page: drills, a mock interview, and coding tasks."""
+"""Practice page: drills, questions to answer aloud, a mock interview, and coding tasks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from attnviz.ui import keeping, state
 from attnviz.ui import progress as kept
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_code as code
+from attnviz.ui.pages import practice_spoken as spoken
 
 PAGE = PAGES["practice"]
 
@@ -45,7 +46,7 @@ def parts(view: View) -> None:
     tab = state.tabs(view, "Show", quiet=True)
     with st.container(key=f"practice-{tab}"):
         TABS[tab](view)
-    attempts.move_focus()
+    attempts.move_focus(spoken.place() if tab == "aloud" else "")
 
 
 def _drills(view: View) -> None:
@@ -156,4 +157,4 @@ def _progress_section() -> None:
     keeping.keep()
 
 
-TABS = {"drills": _drills, "interview": _interview, "write": code.show}
+TABS = {"drills": _drills, "aloud": spoken.show, "interview": _interview, "write": code.show}

@@ -23,6 +23,7 @@ from attnviz.ui.components.order_lines import order_lines
 ATTEMPT, SERIAL = "practice attempt", "practice serial"
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
 NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
+SPOKEN = ["[class*=st-key-point-] input", f"[class*=st-key-spoken-timer] {COMPONENT} >>> .spt-start"]
 OR_ELSE = [f"{FORM} button", ".st-key-leave button"]
 
 
@@ -39,10 +40,16 @@ def clock() -> None:
         countdown(attempt.left(time.monotonic()), label=name, key="time-left", on_up=_time_is_up)
 
 
-def move_focus() -> None:
-    """Move the keyboard's focus on to the next question, or to what follows an answer."""
+def move_focus(spoken: str) -> None:
+    """Move the keyboard's focus on to the next question, or to what follows an answer.
+
+    spoken: names what the tab Aloud shows; "" on the others.
+    """
     attempt = current()
-    focus_next(f"{_serial()} {attempt and (attempt.answered, attempt.done)}", NEXT, OR_ELSE)
+    if spoken:
+        focus_next(spoken, SPOKEN, [])
+    else:
+        focus_next(f"{_serial()} {attempt and (attempt.answered, attempt.done)}", NEXT, OR_ELSE)
 
 
 def progress() -> compute.Progress:

@@ -1,0 +1,124 @@
+"""The tab Aloud of the page Practice: a question, a timer, the points of a good answer, and a grade of one's own."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from attnviz.compute import spoken as compute
+from attnviz.compute.spoken import Card
+from attnviz.compute.view import View
+from attnviz.figures.drawing import escaped
+from attnviz.phrases import count
+from attnviz.practice.drills import LEVELS
+from attnviz.ui import progress, state
+from attnviz.ui.components.spoken_timer import spoken_timer
+
+POINTS = "spoken points"  # session key: the id of the card whose points are shown
+GRADES = ("Again", "Hard", "Good", "Easy")
+
+
+def show(view: View) -> None:
+    """Draw the question that the address names, or the one that comes next."""
+    states, today, deck = progress.get().cards, progress.today(), compute.deck()
+    which = view.settings.deck
+    chosen = compute.queue(compute.of(deck, which, states, today), states, today)
+    _choose(len(compute.of(deck, compute.DUE, states, today)))
+    card = deck.get(view.settings.card) or (chosen[0] if chosen else None)
+    if card is None:
+        st.success("Nothing is due today. Choose a subject to go on.", icon=":material/check_circle:")
+        return
+    asked = " · ".join((compute.SPOKEN[card.subject], LEVELS[card.level], _when(card, states.get(card.id))))
+    st.caption(asked)
+    with st.container(key="spoken-question"):
+        st.markdown(f"## {escaped(compute.filled(card.question, card))}")
+    spoken_timer(card.id, key="spoken-timer")
+    if st.session_state.get(POINTS) == card.id:
+        _answer(card)
+        _grades(card)
+    with st.container(horizontal=True):
+        if st.session_state.get(POINTS) != card.id:
+            st.button("Show the points", type="primary", key="points", on_click=_show_points, args=(card,))
+        st.button("Another question", key="next-card", on_click=_next, args=(card,), icon=":material/skip_next:")
+
+
+def _choose(n_due: int) -> None:
+    names = {"": f"All {len(compute.deck())} questions", compute.DUE: f"Due today ({n_due})"} | compute.SPOKEN
+    state.control(
+        st.selectbox, "Questions to answer aloud", "deck", options=list(names), format_func=names.__getitem__,
+        width=330, then=lambda: state.change(card=""),
+    )  # fmt: skip
+
+
+def _when(card: Card, known: compute.CardState | None) -> str:
+    """Say when a card comes back."""
+    if known is None:
+        return "new"
+    days = compute.days_until(known, progress.today())
+    return f"answered {count(known.seen, 'time')}, {_in_days(days)}" if days > 0 else "due today"
+
+
+def _in_days(days: int) -> str:
+    return ("today", "tomorrow")[days] if days < 2 else f"in {days} days"
+
+
+# ---- the answer
+
+
+def _answer(card: Card) -> None:
+    """The points to tick, the model answer, the follow-ups, and the view that shows it."""
+    st.markdown("### What a good answer says")
+    ticked = [
+        st.checkbox(
+            f"{escaped(compute.filled(point.text, card))} :small[({escaped(point.source)})]",
+            key=f"point-{card.id}-{i}",
+        )
+        for i, point in enumerate(card.points)
+    ]
+    st.caption(f"{sum(ticked)} of {count(len(ticked), 'point')} said")
+    with st.expander("A model answer of 90 seconds"):
+        st.markdown(escaped(compute.filled(card.answer, card)))
+    for question, answer in card.follow_ups:
+        with st.expander(f"Follow-up: {escaped(compute.filled(question, card))}"):
+            st.markdown(escaped(compute.filled(answer, card)))
+    name, address = compute.place(card)
+    st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
+
+
+def _grades(card: Card) -> None:
+    st.markdown("### How well did you say it?")
+    days = compute.next_intervals(progress.get().cards.get(card.id), progress.today())
+    with st.container(horizontal=True, key="spoken-grades"):
+        for grade, (name, n) in enumerate(zip(GRADES, days, strict=True)):
+            st.button(f"{name}: {_in_days(n)}", key=f"grade-{grade}", on_click=_take, args=(card, grade))
+    st.caption(
+        "The question comes back after that time. Your grades stay in this browser; nothing is stored on the server."
+    )
+
+
+# ---- what is pressed
+
+
+def _show_points(card: Card) -> None:
+    st.session_state[POINTS] = card.id
+    state.change(card=card.id)
+    state.rerun("tabs")
+
+
+def _take(card: Card, grade: int) -> None:
+    progress.set_card(card.id, compute.after(progress.get().cards.get(card.id), grade, progress.today()))
+    _next(card)
+
+
+def _next(card: Card) -> None:
+    """Open the question that comes after this one."""
+    states, today = progress.get().cards, progress.today()
+    chosen = compute.queue(compute.of(compute.deck(), state.current().deck, states, today), states, today)
+    after = compute.following(card, chosen)
+    st.session_state.pop(POINTS, None)
+    state.change(card=after.id if after else "")
+    state.rerun("tabs")
+
+
+def place() -> str:
+    """Name what is on screen, for the keyboard's focus."""
+    return f"{state.current().card} {st.session_state.get(POINTS, '')}"

@@ -1,0 +1,127 @@
+"""The tab Aloud without a browser: a card by its address, its points, a grade, what is due, the views it links to."""
+
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.compute import spoken
+from attnviz.exercises import SPOKEN, CardState
+from attnviz.session.page import Element
+from attnviz.session.pages import ELEMENTS, PAGES
+from attnviz.session.progress import Progress
+from tests.pages import PRACTICE, linked, opened, sentences
+from tests.pages import said as said_in_markdown
+from tests.ui.test_lessons_pages import keys
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
+
+DECK = spoken.deck()
+TODAY = datetime.now(UTC).date()  # AppTest names no time zone
+
+
+def unescaped(markdown: str) -> str:
+    return markdown.replace("\\", "")
+
+
+def said(app: AppTest) -> str:
+    return unescaped(said_in_markdown(app))
+
+
+def press(app: AppTest, key: str) -> None:
+    app.button(key=key).click().run()
+    assert not app.exception, [each.value for each in app.exception]
+
+
+def buttons(app: AppTest) -> set[str]:
+    return {button.key for button in app.button}
+
+
+def test_an_address_opens_a_card_whose_points_are_ticked_and_a_grade_asks_the_next() -> None:
+    card = DECK["bytes-per-token"]
+    app = opened(PRACTICE, tab="aloud", card=card.id, deck="cache")
+    assert card.question in said(app) and "Cache · Basic · new" in said(app)
+    assert not app.main.checkbox and "524,288" not in said(app) and "grade-2" not in buttons(app)
+    press(app, "points")
+    assert unescaped(app.main.checkbox[1].label).startswith("Llama 3 8B: 32 layers, 8 KV heads")
+    assert "131,072 B in sixteen bits. :small[(computed: bytes per token)]" in unescaped(app.main.checkbox[1].label)
+    app.main.checkbox[0].check().run()
+    app.main.checkbox[3].check().run()
+    assert f"2 of {len(card.points)} points said" in said(app)
+    assert "no factor of two, over 61 layers: 68.6 KiB" in said(app)  # the model answer, folded
+    assert [unescaped(each.label) for each in app.expander if each.label.startswith("Follow")] == [
+        "Follow-up: And with an eight-bit cache?", "Follow-up: Why is there no d_model in it?"
+    ]  # fmt: skip
+    labels = [app.button(key=f"grade-{i}").label for i in range(4)]
+    assert labels == ["Again: today", "Hard: tomorrow", "Good: tomorrow", "Easy: in 4 days"]
+    press(app, "grade-3")
+    kept = app.session_state["progress"].cards
+    assert kept == {card.id: CardState((TODAY + timedelta(days=4)).isoformat(), 4, 2.65, 1)}
+    asked = linked(app)["card"]
+    assert DECK[asked].subject == "cache" and asked != card.id and not app.main.checkbox
+    app.query_params.update(card=card.id)
+    app.run()
+    assert "answered 1 time, in 4 days" in said(app)
+
+
+def test_what_is_due_is_asked_first_and_nothing_may_be_due() -> None:
+    states = {
+        "why-root-d": CardState((TODAY - timedelta(days=2)).isoformat(), 3, 2.5, 2),
+        "absorption": CardState(TODAY.isoformat(), 1, 2.5, 1),
+        "board-gqa": CardState((TODAY + timedelta(days=1)).isoformat(), 1, 2.5, 1),
+    }
+    app = opened(PRACTICE, {"progress": Progress(cards=states)}, tab="aloud")
+    assert DECK["why-root-d"].question in said(app) and "due today" in said(app)
+    assert "Due today (2)" in app.selectbox(key="control-deck").options
+    app.selectbox(key="control-deck").set_value("due").run()
+    press(app, "points")
+    press(app, "grade-2")
+    assert DECK["absorption"].question in said(app)
+    press(app, "points")
+    press(app, "grade-0")  # it stays due, and is the only one
+    assert DECK["absorption"].question in said(app)
+    press(app, "points")
+    press(app, "grade-2")
+    assert "Nothing is due today" in said(app) and buttons(app) & {"points", "next-card"} == set()
+    assert app.session_state["progress"].cards["why-root-d"].interval_days == 8
+
+
+def test_another_question_goes_through_a_subject_and_an_unknown_card_is_said() -> None:
+    app = opened(PRACTICE, tab="aloud", deck="wrong-answers")
+    seen = []
+    for _ in range(7):
+        seen.append(next(card.id for card in DECK.values() if card.question in said(app)))
+        press(app, "next-card")
+    assert len({*seen}) == 7 and {DECK[id].subject for id in seen} == {"wrong-answers"}
+    app.selectbox(key="control-deck").set_value("board").run()
+    assert "At the board · " in said(app) and "card" not in linked(app)
+    app = opened(PRACTICE, tab="aloud", card="no-such-card")
+    assert "card" in sentences(app) and "not “no-such-card”" in sentences(app)
+
+
+@pytest.mark.parametrize("subject", SPOKEN)
+def test_all_that_a_card_says_is_drawn(subject: str) -> None:
+    card = next(card for card in DECK.values() if card.subject == subject)
+    app = opened(PRACTICE, tab="aloud", card=card.id)
+    press(app, "points")
+    text = "\n".join([said(app), *(unescaped(box.label) for box in app.main.checkbox)])
+    assert len(app.main.checkbox) == len(card.points) and spoken.filled(card.answer, card)[:60] in said(app)
+    assert "{" not in text and "–" not in text.replace(" – ", "")
+
+
+def _unusual() -> dict[str, Element]:
+    """Return the elements that not every model has, by the address of the first card that links to each."""
+    found: dict[str, Element] = {}
+    for card in DECK.values():
+        element = ELEMENTS.get(card.target)
+        if element and not element.usual and element not in found.values():
+            found[card.link] = element
+    return found
+
+
+@pytest.mark.parametrize("link", _unusual())
+def test_the_view_of_a_card_has_what_not_every_model_has(link: str) -> None:
+    """All other elements are on their pages with any settings: tests/ui/test_lessons_pages.py."""
+    page, _, query = link.partition("?")
+    assert _unusual()[link].key in keys(opened(PAGES[page].file, **dict(parse_qsl(query))))
