@@ -133,5 +133,5 @@ def where_it_occurs(view: View) -> str | None:
 
 
 def can_be_walked(mistake: Mistake) -> bool:
-    """Check whether Step by step can walk the mistaken version: it runs, and the mistake is in a module's file."""
-    return mistake.kind != "raises" and all(c.file.startswith("modules/") for c in mistake.changes)
+    """Check whether Step by step can walk the mistaken version: it runs, and the walk passes the mistaken lines."""
+    return mistake.walked and mistake.kind != "raises" and all(c.file.startswith("modules/") for c in mistake.changes)

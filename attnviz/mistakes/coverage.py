@@ -88,7 +88,8 @@ def changed_functions(version: Version) -> tuple[str, ...]:
 def _spans_by_path(version: Version) -> dict[str, frozenset[Span]]:
     """Return the spans of the tokens that only one version has, by the path of its code objects.
 
-    Brackets and operators, which have no bytecode of their own, count only where nothing else is changed.
+    Brackets and operators, which have no bytecode of their own, count only where nothing else is changed; of lines that
+    were only moved, all tokens count.
     """
     found = dict[str, list[tokenize.TokenInfo]]()
     for file in version.files:
@@ -96,7 +97,7 @@ def _spans_by_path(version: Version) -> dict[str, frozenset[Span]]:
         before, after = _tokens(RIGHT.source(file), right), _tokens(version.source(file), wrong)
         a, b = ([token.string for token in each] for each in (before, after))
         blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
-        changed = [block for block in blocks if block[0] != "equal"]
+        changed = [block for block in blocks if block[0] != "equal"] or blocks  # lines that were only moved
         found[RIGHT.path(file)] = [before[i] for _, i, stop, _, _ in changed for i in range(i, stop)]
         found[version.path(file)] = [after[i] for _, _, _, i, stop in changed for i in range(i, stop)]
     named = any(token.type in EVALUATED for tokens in found.values() for token in tokens)

@@ -19,7 +19,7 @@ from attnviz.phrases import count, listed
 Kind = Literal["raises", "nan", "silent"]
 SUBJECTS: dict[str, str] = {
     "mask": "Mask", "softmax": "Softmax and scores", "cache": "Cache", "rope": "RoPE and positions",
-    "heads": "Heads and shapes", "training": "Training and other layers",
+    "heads": "Heads and shapes", "linear": "Linear and sparse attention", "training": "Training and other layers",
 }  # fmt: skip
 SAME = 1e-6  # a smaller difference of a weight, or of a number as its share, is rounding
 
@@ -123,6 +123,7 @@ class Mistake:
     n_padding: int = 0  # tokens of padding before the text in its run
     latent: tuple[Change, ...] = ()  # the same mistake in MLA, if other lines have to change
     latent_words: Words = Words()  # title, question and answers for those lines
+    walked: bool = True  # False: its lines are not those that Step by step walks, as those of a chunked form
     wide_words: Words = Words()  # those for a model without MLA whose n_heads · head_dim is not d_model
     id: str = ""  # the name of its file
 

@@ -15,6 +15,7 @@ a value, N = 2 · K · D + H · V channels that are convolved. Needs torch alone
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -179,13 +180,13 @@ class GatedDeltaNet(nn.Module):
 
     def forward(
         self, x: Tensor, *, mask: Tensor | None = None, rope: None = None, cache: Any = None,
-        record: Callable[..., None] | None = None, recurrent: bool = False,
+        record: Callable[..., None] | None = None, recurrent: bool = False, chunk: int = CHUNK,
     ) -> Tensor:  # fmt: skip
         """Map x (B, T, C) to (B, T, C).
 
         mask: bool (..., T, S), of which only padding counts: keys that the last query may not see. cache: with state,
         inputs and update(…), as `StateCache` (cache.py). rope must be None: a state has no positions.
-        record: callback for the intermediate tensors, by name. recurrent: token by token instead of in chunks.
+        record: callback for the intermediate tensors, by name. recurrent: token by token, not `chunk` tokens at once.
         """
         if rope is not None:
             raise ValueError("rope must be None: the order of tokens is in the state already")
@@ -203,7 +204,7 @@ class GatedDeltaNet(nn.Module):
         beta = self.beta_proj(x).float().sigmoid().transpose(1, 2)  # (B, T, H) -> (B, H, T)
         G = self.n_heads // self.n_key_heads
         queries, keys = q.repeat_interleave(G, 1), k.repeat_interleave(G, 1)  # (B, H, T, D), (B, H, T, D)
-        rule = gated_delta_rule if recurrent or T == 1 else chunked_gated_delta_rule
+        rule = gated_delta_rule if recurrent or T == 1 else partial(chunked_gated_delta_rule, chunk=chunk)
         before = None if cache is None else cache.state
         with torch.autocast(x.device.type, enabled=False):  # a state adds up many tokens: too much for half precision
             output, state = rule(queries, keys, v, decay, beta, before)  # (B, H, T, V), (B, H, D, V)

@@ -13,6 +13,7 @@ from attnviz.figures.theme import NEUTRAL, kv_scale, signed_scale
 from attnviz.mistakes import Symptom, all_mistakes, load_mistake
 from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
+from tests.mistakes.states_by_hand import ONLY_IN
 from tests.reading import numbers_in, numbers_where
 
 IDS = tokenizer().encode(DEFAULT_TEXT)
@@ -20,7 +21,7 @@ IDS = tokenizer().encode(DEFAULT_TEXT)
 
 @cache
 def symptom(name: str, n: int = len(IDS)) -> Symptom:
-    return load_mistake(name).symptom(load_checkpoint("gqa-2")[0], (IDS * 5)[:n])
+    return load_mistake(name).symptom(load_checkpoint(ONLY_IN.get(name, "gqa-2"))[0], (IDS * 5)[:n])
 
 
 def labels(found: Symptom) -> list[str]:
@@ -76,7 +77,7 @@ def test_both_versions_have_the_colours_of_the_maps_of_a_head(ground):
 @pytest.mark.parametrize("ground", [None, "light", "dark"])
 def test_effective_weights_are_drawn_with_their_sign_on_one_scale(ground):
     """Both versions end at the largest size of either, and so does their difference, whose bar is named."""
-    found = load_mistake("norm_on_residual_sum").symptom(load_checkpoint("hybrid")[0], IDS)
+    found = symptom("state_of_a_chunk_dropped")
     top = max(np.abs(found.right).max(), np.abs(found.wrong).max())
     assert found.right.min() < 0 and top < 0.5
     for version, values in ((figures.RIGHT, found.right), (figures.MISTAKEN, found.wrong)):

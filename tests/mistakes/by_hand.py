@@ -15,6 +15,14 @@ from attnviz.modules.masks import attention_mask
 from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
+from tests.mistakes.states_by_hand import (
+    RULES,
+    keys_kept,
+    logits_of_rule,
+    norm_of_state,
+    right,
+    share_on_earlier_chunks,
+)
 
 IDS = tokenizer().encode(DEFAULT_TEXT)
 T = len(IDS)
@@ -308,6 +316,10 @@ NUMBERS: dict[str, Callable[[str], float]] = {
     "attention_across_the_batch": across_the_batch,
     "reshape_without_transpose": mixed_heads,
     "fewer_flops_in_gqa": lambda model: 2 * 24 * {"gqa-4": 4, "mqa": 1}[model] * T * T,
+    **{name: lambda model, name=name: loss_of(logits_of_rule(model_of(model), IDS, name)) for name in RULES},
+    "values_added_up": lambda model: norm_of_state(trace_of(model), RULES["values_added_up"]),
+    "state_of_a_chunk_dropped": lambda model: 0,
+    "top_k_before_the_mask": lambda model: keys_kept(trace_of(model), 7, before_the_mask=True),
 }
 AS_IT_SHOULD_BE: dict[str, Callable[[str], float]] = {
     "attribute_before_assignment": lambda model: 4,
@@ -320,4 +332,7 @@ AS_IT_SHOULD_BE: dict[str, Callable[[str], float]] = {
     "softmax_over_queries": lambda model: 1,
     "fewer_flops_in_gqa": lambda model: 2 * 24 * 8 * T * T,
     "scale_by_d_model": lambda model: entropy_of(trace_of(model).weights[0]),
+    "values_added_up": lambda model: norm_of_state(trace_of(model), right),
+    "state_of_a_chunk_dropped": lambda model: share_on_earlier_chunks(trace_of(model), 15),
+    "top_k_before_the_mask": lambda model: keys_kept(trace_of(model), 7, before_the_mask=False),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from attnviz.session.settings import Settings
 from attnviz.session.shared import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.ui.pages.mistakes import ANSWERS, FIRST_ANSWERS, SKIPPED
+from tests.mistakes.states_by_hand import ONLY_IN
 from tests.pages import MISTAKES as PAGE
 from tests.pages import STEPS, checked, opened, said
 
@@ -171,7 +172,7 @@ def test_the_answer_is_about_the_attention_type_of_the_code(model, title, right,
 @pytest.mark.slow
 @pytest.mark.parametrize("name", all_mistakes())
 def test_each_shows_the_number_of_its_run(name):
-    model = "mla" if load_mistake(name).latent else "gqa-2"
+    model = ONLY_IN.get(name, "mla" if load_mistake(name).latent else "gqa-2")
     app = seen({name: SKIPPED}, mistake=name, model=model)
     found = load_mistake(name).symptom(checkpoint(model), tokenizer().encode(DEFAULT_TEXT))
     (metric,) = app.metric
