@@ -170,8 +170,9 @@ def is_layerwise(view: View) -> bool:
 
 
 def draws_layerwise(view: View) -> bool:
-    """Check whether the grid is drawn layer by layer: a large model with layers that are not cached yet."""
-    layerwise = isinstance(view.trace, LayerwiseTrace)
+    """Check whether the grid is drawn layer by layer: a large model or run with layers that are not scored yet."""
+    whole = len(view.rows) == len(view.ids)
+    layerwise = isinstance(view.trace, LayerwiseTrace) or (view.settings.recorded and whole and is_layerwise(view))
     return layerwise and len(_on_text(view.run, view.ids, view.n_padding).labels) < view.config.n_layers
 
 

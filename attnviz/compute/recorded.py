@@ -128,9 +128,10 @@ def upload(name: str, content: bytes) -> str:
 
 
 def _sentence(error: Exception) -> str:
-    """Return an error as a sentence."""
+    """Return an error as a sentence, which may begin with a file's name."""
     said = str(error)
-    return f"{said[:1].upper()}{said[1:]}{'' if said.endswith(('.', ':')) else '.'}"
+    first = said if "." in said.partition(" ")[0] else f"{said[:1].upper()}{said[1:]}"
+    return f"{first}{'' if said.endswith(('.', ':')) else '.'}"
 
 
 def _drawable(run: AttentionRun, digest: str) -> Held:
@@ -231,6 +232,10 @@ class RecordedRun:
     @property
     def of(self) -> AttentionKind:
         return self.saved.kind(self.kind)
+
+    def has(self, kind: str) -> bool:
+        """Check whether the run has this kind of attention too."""
+        return any(each.name == kind for each in self.saved.kinds)
 
     @property
     def recorded(self) -> RecordedTrace:

@@ -130,6 +130,26 @@ def test_two_runs_are_compared_on_the_heads_page(own_machine, tmp_path):
     assert "weights on different tokens are not subtracted" in sentences(beside) and len(pictures(beside)) > 4
 
 
+def test_the_cross_attention_of_a_run_is_a_button_away_on_its_tab(own_machine, tmp_path, no_links_to_pages):
+    app = opened(HEADS, model=saved(tmp_path, "encoder-decoder"), run_kind="decoder", tab="cross")
+    (button,) = (b for b in app.button if b.label == "Show its cross-attention")
+    checked(button.click().run())
+    assert linked(app)["run_kind"] == "cross" and "13 query tokens, 7 key tokens" in said(app)
+
+
+def test_a_large_run_is_drawn_layer_by_layer(own_machine, tmp_path, monkeypatch):
+    monkeypatch.setattr("attnviz.compute.models.MAX_TRACE_BYTES", 1)
+    for name in ("decoder", "continued"):
+        app = opened(HEADS, model=saved(tmp_path, name))
+        assert [key.split("-", 2)[2].split("-None")[0] for key in pictures(app) if "head-grid" in key], name
+
+
+@pytest.mark.parametrize("lesson", ["one-head", "score-to-weight", "many-heads"])
+def test_a_lesson_step_with_a_run_selected_is_drawn(lesson, own_machine, tmp_path):
+    for step in ("1", "3"):
+        opened(HEADS, model=saved(tmp_path, "encoder"), lesson=lesson, lesson_step=step)
+
+
 # ---- opening
 
 

@@ -42,6 +42,7 @@ TRAINING = (  # as in the model card, attnviz/checkpoints/README.md
     "not correspond to theirs."
 )
 STOPPED = "ablation stopped"  # session key: the (ablation, model, text) whose measurement the user has stopped
+CROSS = "cross"  # the kind of attention of a saved run
 MAX_SIMILAR = 10  # heads of another model in the table
 ABLATIONS = {"zero": "zero ablation", "mean": "mean ablation"}
 
@@ -262,6 +263,10 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
 
 def crossed(view: View) -> None:
     """Cross-attention: the text's queries on a second text's keys, in all layers and heads."""
+    if view.saved and view.saved.kind != CROSS and view.saved.has(CROSS):
+        st.info("This run has cross-attention of its own: the queries of its second text on the keys of its first.")
+        st.button("Show its cross-attention", on_click=_show_crossed)
+        return
     if why := view.refusal("cross-attention"):
         st.info(why)
         return
@@ -297,6 +302,11 @@ def crossed(view: View) -> None:
         one[None], allowed[None], labels, [f"L{layer} H{head}"], [view.mixer.kv_head_of[head]],
         view.config.n_kv_heads, key="crossed-lines", key_labels=key_labels,
     )  # fmt: skip
+
+
+def _show_crossed() -> None:
+    state.change(run_kind=CROSS)
+    state.rerun()
 
 
 def _training_note(view: View) -> str:
