@@ -94,20 +94,25 @@ def _remove_hooks(module: nn.Module, before: dict[str, set[int]]) -> None:
 class Recorder:
     """Which module returned which weights, and from which queries, keys and values; found by the weights' identity."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, qkv: bool) -> None:
         self.max_bytes = max_bytes
+        self.qkv = qkv
         self.nbytes = 0
         self._thread = threading.get_ident()
         self._paths: dict[int, tuple[torch.Tensor, str]] = {}
-        self._vectors: dict[int, tuple[torch.Tensor, Vectors]] = {}  # the tensor too, so that its id stays its own
+        self._computed: dict[int, tuple[torch.Tensor, int, Vectors | None]] = {}  # the tensor too, so that its id stays
 
     def path(self, weights: torch.Tensor) -> str:
         """Return the path of the module that returned these weights, such as "model.layers.3.self_attn"."""
         return self._paths[id(weights)][1] if id(weights) in self._paths else ""
 
+    def n_kv_heads(self, weights: torch.Tensor) -> int | None:
+        """Return with how many KV heads the weights were computed, None if the model has attention code of its own."""
+        return self._computed[id(weights)][1] if id(weights) in self._computed else None
+
     def vectors(self, weights: torch.Tensor) -> Vectors | None:
-        """Return what these weights were computed from, None where a model has attention code of its own."""
-        return self._vectors[id(weights)][1] if id(weights) in self._vectors else None
+        """Return what these weights were computed from, None if that is not recorded."""
+        return self._computed[id(weights)][2] if id(weights) in self._computed else None
 
     def returned(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
         """Note the weights in a module's output: a forward hook. The innermost module comes first."""
@@ -126,15 +131,16 @@ class Recorder:
             if weights is not None and threading.get_ident() == self._thread:
                 scale = kwargs.get("scaling")
                 scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
-                self._vectors[id(weights)] = (weights, Vectors(query, key, value, scale))
+                vectors = Vectors(query, key, value, scale) if self.qkv else None
+                self._computed[id(weights)] = weights, key.shape[1], vectors
             return output, weights
 
         return attend
 
 
 @contextmanager
-def recorded(model: Any, max_bytes: int) -> Iterator[Recorder]:
-    """Record the attention of a model while it runs.
+def recorded(model: Any, max_bytes: int, qkv: bool) -> Iterator[Recorder]:
+    """Record the attention of a model while it runs; qkv: keep queries, keys and values.
 
     Models ask `ALL_ATTENTION_FUNCTIONS.get_interface` for their function; meanwhile it returns one that notes its
     arguments. A model that does not ask runs all the same, and only its weights are known.
@@ -142,7 +148,7 @@ def recorded(model: Any, max_bytes: int) -> Iterator[Recorder]:
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as FUNCTIONS
 
     with ONE_AT_A_TIME:
-        yield from _recorded(model, Recorder(max_bytes), FUNCTIONS)
+        yield from _recorded(model, Recorder(max_bytes, qkv), FUNCTIONS)
 
 
 def _recorded(model: Any, recorder: Recorder, functions: Any) -> Iterator[Recorder]:

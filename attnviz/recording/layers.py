@@ -43,9 +43,8 @@ def _missing(model: Any, paths: list[str]) -> list[int]:
 
 def _n_kv_heads(model: Any, weights: torch.Tensor, recorder: Recorder) -> int | None:
     """Return the KV heads that the weights were computed with, or that their module or the configuration names."""
-    if vectors := recorder.vectors(weights):
-        n: int | None = vectors.k.shape[1]
-    else:
+    n = recorder.n_kv_heads(weights)
+    if n is None:
         places = (model.get_submodule(recorder.path(weights)), model.config.get_text_config(decoder=True))
         named = (getattr(place, name, None) for place in places for name in KV_HEADS)
         n = next((each for each in named if isinstance(each, int)), None)

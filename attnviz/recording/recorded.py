@@ -38,7 +38,7 @@ def recorded_run(
         refuse_large(planned(model, read, generate, logits), max_bytes)
         whole = complete(model, tokenizer, read, target, generate)
         refuse_large(planned(model, whole, 0, logits), max_bytes)
-        with recorded(model, max_bytes) as recorder:
+        with recorded(model, max_bytes, qkv) as recorder:
             outputs = _outputs(model, whole, recorder, logits)
         weights, notes = weights_of(model, whole, outputs)
         parts = [

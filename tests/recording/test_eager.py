@@ -88,13 +88,22 @@ def test_two_threads_record_their_own_models():
 
 def test_a_model_that_another_thread_runs_is_not_recorded():
     mine, other = models.DECODERS["Llama"](), models.eager_copy(models.DECODERS["Qwen3"]())
-    with recorded(mine, max_bytes=10**6) as recorder:
+    with recorded(mine, max_bytes=10**6, qkv=True) as recorder:
         thread = threading.Thread(target=other, args=(torch.tensor([[5, 6, 7]]),))
         thread.start()
         thread.join()
-        assert not recorder._vectors
+        assert not recorder._computed
         other(torch.tensor([[5, 6, 7]]))
-        assert len(recorder._vectors) == 3
+        assert len(recorder._computed) == 3
+
+
+def test_queries_keys_and_values_are_kept_only_if_they_are_asked_for():
+    """Of a large model they take as much memory as the weights."""
+    model, ids = models.eager_copy(models.DECODERS["Llama"]()), torch.tensor([[5, 6, 7]])
+    for qkv in (False, True):
+        with recorded(model, max_bytes=10**6, qkv=qkv) as recorder:
+            weights = model(ids, output_attentions=True).attentions[2]
+        assert recorder.n_kv_heads(weights) == 2 and (recorder.vectors(weights) is not None) == qkv
 
 
 def test_a_model_in_half_precision_is_read_as_float32():
