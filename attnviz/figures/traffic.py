@@ -83,8 +83,8 @@ def kernel_times(lengths: Sequence[int], seconds: Sequence[Spread], head_dim: in
     return Drawing(
         figure,
         title=title,
-        note=f"One head of width {head_dim}, fp32, no mask, on this machine's processor: `attend`, which this page "
-        f"shows, over PyTorch's kernel in tiles; medians of {full[0].n_runs} runs.{unsteady(seconds)}",
+        note=f"One head of width {head_dim}, fp32, no mask, on this machine's processor: attention as this page "
+        f"shows it line by line, over PyTorch's kernel in tiles; medians of {full[0].n_runs} runs.{unsteady(seconds)}",
         more="Both do the same multiplications: the kernel saves traffic, since a tile of scores stays in the "
         "processor's cache. On a GPU the ratio is another.",
         alt=f"{title}. " + "; ".join(f"{n:,} tokens: {r:.2f} times" for n, r in zip(lengths, ratios, strict=True)),

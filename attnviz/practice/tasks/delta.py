@@ -118,7 +118,7 @@ def _cases(seed: int) -> list[Case]:
 
 WRONG_ORDERS = (
     Mistaken("with the decay after the write, so that the token's own write decays too",
-             {"order": "held write decay read"}),
+             {"order": "held write decay read"}, "decay_after_the_write"),
     Mistaken("with the decay after the read, so that it reaches the next token only",
              {"order": "held write read decay"}),
     Mistaken("with the difference to what the state held before its decay", {"order": "held decay write read"}),
@@ -143,9 +143,10 @@ WRONG_DECAYS = (
 )  # fmt: skip
 WRONG_WRITES = (
     Mistaken("without the correction by what the state already returns for the key: plain linear attention with a "
-             "decay, k ⊗ βv", {"difference": lambda v, held, beta: beta * v}),
+             "decay, k ⊗ βv", {"difference": lambda v, held, beta: beta * v}, "values_added_up"),
     Mistaken("without the correction and without β: k ⊗ v is added", {"difference": lambda v, held, beta: v}),
-    Mistaken("without β: the whole difference is written", {"difference": lambda v, held, beta: v - held}),
+    Mistaken("without β: the whole difference is written", {"difference": lambda v, held, beta: v - held},
+             "write_strength_left_out"),
     Mistaken("with β on the value alone: βv − Sᵀk", {"difference": lambda v, held, beta: beta * v - held}),
     Mistaken("with β on what the state returns alone: v − βSᵀk", {"difference": lambda v, held, beta: v - beta * held}),
     Mistaken("with β twice, as on the key and on the difference",
@@ -184,7 +185,8 @@ WRONG_STATES = (
     Mistaken("with the given state transposed: read as (B, H, V, D) instead of (B, H, D, V)", {"begin": _transposed}),
     Mistaken("with the given state returned instead of the last one", {"returned": lambda states: states[0]}),
     Mistaken("with the state before the last token returned", {"returned": lambda states: states[-2]}),
-    *(Mistaken(f"with a state that is not carried from one chunk of {n} tokens to the next", {"restart": n})
+    *(Mistaken(f"with a state that is not carried from one chunk of {n} tokens to the next", {"restart": n},
+               "state_of_a_chunk_dropped")
       for n in CHUNKS),
 )  # fmt: skip
 DELTA = Task(

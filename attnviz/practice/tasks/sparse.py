@@ -207,14 +207,14 @@ def _of_one(axis: int, which: int, rank: Choose) -> Choose:
     return choose
 
 
-def _in_each_case(explanation: str, **options: Any) -> tuple[Mistaken, ...]:
+def _in_each_case(explanation: str, mistake: str = "", **options: Any) -> tuple[Mistaken, ...]:
     """Return a mistake after which queries can be left without a key, with what their weights can become."""
-    return tuple(Mistaken(explanation, options | {"empty": empty}) for empty in (zeros, unchanged))
+    return tuple(Mistaken(explanation, options | {"empty": empty}, mistake) for empty in (zeros, unchanged))
 
 
 WRONG_CHOICES = (
     *_in_each_case("with the top-k taken before the mask: masked keys take places among the k, and are lost then",
-                   choose=_before_the_mask),
+                   "top_k_before_the_mask", choose=_before_the_mask),
     *_in_each_case("with one key fewer than top_k", choose=_changed_k(-1)),
     Mistaken("with one key more than top_k", {"choose": _changed_k(1)}),
     Mistaken("with the lowest index scores kept instead of the highest", {"choose": _lowest}),
