@@ -93,6 +93,13 @@ export function textOf(run, at) {
   return { ...one, labels: kind.keys, positions: kind.keyPositions, queries: kind.cross ? { labels: kind.tokens, positions: kind.positions, spaced: kind.queriesSpaced } : null, first: kind.first, characters: kind.characters, next: null, query, name: one.name, of: "weights", marks: kind.marks, spaced: kind.spaced };
 }
 
+// The keys that are a picture's patches; `two`: the queries are not.
+export function patchesOf(run, at) {
+  const { kind, query } = at;
+  return { ...oneOf(run, at), picture: run.picture, patches: run.picture.patches, before: run.picture.before, labels: kind.tokens, positions: kind.positions,
+    keys: { labels: kind.keys, positions: kind.keyPositions }, query, first: kind.first, two: kind.cross };
+}
+
 // All heads of the selected layer; only the selected one is drawn until others are switched on.
 export function linesOf(run, at) {
   const { kind, layer, head, query } = at, most = run.mostLineTokens, H = kind.heads[layer], all = Array.from({ length: H }, (_, h) => h);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import re
 import zlib
 from collections.abc import Sequence
@@ -26,11 +27,12 @@ from attnviz.runs.labels import are_spaced, label_of
 from attnviz.runs.run import AttentionRun
 
 HERE = Path(__file__).parent
-COMPONENTS = ("head_grid", "head_view", "text_view", "line_view")
+COMPONENTS = ("head_grid", "head_view", "patch_view", "text_view", "line_view")
 MAX_WEIGHTS = 64_000_000  # of all kinds: 128 MB as codes
 MOST_HEADS = 1_200  # that the grid shows at once
 MOST_LINE_TOKENS = 256  # per side of the line view
 LEVEL = 6  # of compression
+MAX_PIXELS = 1_000_000  # of a picture
 HUES = len(theme.HUES)
 
 
@@ -45,11 +47,15 @@ def refuse_large(run: AttentionRun) -> None:
 def document(run: AttentionRun) -> str:
     """Return the page of a run."""
     parts = [_packed(kind) for kind in run.kinds]
-    body = zlib.compress(b"".join(part for _, part in parts), LEVEL)
+    picture = _picture(run)
+    body = zlib.compress(
+        b"".join([*(part for _, part in parts), *([picture.tobytes()] if picture is not None else [])]), LEVEL
+    )
     header = {
         "title": run.title,
         "notes": run.sentences,
         "kinds": [_described(kind, run) | added for kind, (added, _) in zip(run.kinds, parts, strict=True)],
+        "picture": None if picture is None else _cut(picture, run),
         "ramps": theme.ramps(range(HUES), HUES),
         "marks": theme.kv_palette(HUES),
         "masked": theme.MASKED_RGBA,
@@ -97,6 +103,26 @@ def _packed(kind: AttentionKind) -> tuple[dict[str, Any], bytes]:
     return {"top": top, "unit": max(1.0, float(f"{largest:.3g}")), "size": codes.size}, planes(codes)
 
 
+def _picture(run: AttentionRun) -> np.ndarray | None:
+    """Return the picture (height, width, 3) in at most MAX_PIXELS, if its patches are known."""
+    if run.picture is None or run.patches is None:
+        return None
+    step = math.ceil(math.sqrt(run.picture.shape[0] * run.picture.shape[1] / MAX_PIXELS))
+    return run.picture[::step, ::step]
+
+
+def _cut(picture: np.ndarray, run: AttentionRun) -> dict[str, Any]:
+    return {"height": len(picture), "width": picture.shape[1], "patches": run.patches, "before": run.n_before}
+
+
+def _has_patches(kind: AttentionKind, run: AttentionRun) -> bool:
+    return (
+        run.picture is not None
+        and run.patches is not None
+        and len(kind.key_tokens) == (run.n_before + run.patches[0] * run.patches[1])
+    )
+
+
 def _described(kind: AttentionKind, run: AttentionRun) -> dict[str, Any]:
     tokens, keys = ([label_of(token) for token in each] for each in (kind.tokens, kind.key_tokens))
     positions, key_positions = run.positions(kind)
@@ -114,6 +140,7 @@ def _described(kind: AttentionKind, run: AttentionRun) -> dict[str, Any]:
         "marks": marks([*tokens, *keys]),
         "first": kind.first_row,
         "cross": kind.cross,
+        "patches": _has_patches(kind, run),
         "causal": kind.causal and len(keys) > kind.first_row + 1,  # there are later keys
         "sumsToOne": not kind.sums_note,
         "heads": kind.n_heads,

@@ -2,18 +2,19 @@
 // app's server does. All of a kind's weights are in the page; nothing is fetched.
 import drawGrid from "../ui/components/head_grid.js";
 import drawHead from "../ui/components/head_view.js";
+import drawPatches from "../ui/components/patch_view.js";
 import drawText from "../ui/components/text_view.js";
 import drawLines from "../ui/components/line_view.js";
 import { el } from "../ui/components/call.js";
 import { saving } from "../ui/components/save.js";
 import { bytesOf, codesOf, tablesOf } from "./decoded.js";
-import { gridOf, headOf, linesOf, textOf } from "./data.js";
+import { gridOf, headOf, linesOf, patchesOf, textOf } from "./data.js";
 import { followScheme } from "./scheme.js";
 
 const QUERY_AT = 0.75; // of the rows: the query that opens
 
 const run = JSON.parse(document.getElementById("run").textContent), weights = document.getElementById("weights");
-const part = (name) => document.querySelector(name), roots = Object.fromEntries(["head-grid", "head-view", "text-view", "line-view"].map((key) => [key, mounted(key)]));
+const part = (name) => document.querySelector(name), roots = Object.fromEntries(["head-grid", "head-view", "patch-view", "text-view", "line-view"].map((key) => [key, mounted(key)]));
 const at = { kind: null, from: 0, layer: 0, head: 0, query: 0, chosen: -1, scale: "root", exclude: false };
 let bytes = null;
 
@@ -43,6 +44,8 @@ function drawAll() {
 
 function drawOne() {
   call("head-view", drawHead, headOf(run, at), on);
+  part(".st-key-patch-view").hidden = !at.kind.patches;
+  if (at.kind.patches) call("patch-view", drawPatches, patchesOf(run, at), on);
   call("text-view", drawText, textOf(run, at), on);
   call("line-view", drawLines, linesOf(run, at), on);
 }
@@ -100,6 +103,7 @@ async function start() {
   fitFrame();
   bytes = await bytesOf(weights.textContent);
   weights.remove();
+  if (run.picture) run.picture.bytes = bytes.subarray(2 * run.kinds.reduce((sum, each) => sum + each.size, 0)); // after all weights
   openKind(0);
   document.documentElement.dataset.drawn = Math.round(performance.now()); // milliseconds after the page was asked for
 }

@@ -15,6 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, Playwright, expect
 
 import attnviz
+from attnviz.runs.run import run_of
 from tests.browser.engines import LIBRARY, Window, firefox, webkit
 from tests.browser.painted import painted_fraction, pixels
 from tests.reading import numbers_in
@@ -25,6 +26,7 @@ L, H, T, S = 3, 6, 7, 11
 QUERIES, KEYS = "Ich sah die Katze auf dem Dach".split(), "I saw the cat on the roof of the house .".split()
 DRAWN = "document.documentElement.dataset.drawn !== undefined"
 HEAD, GRID, TEXT, LINES = (f".st-key-{name}" for name in ("head-view", "head-grid", "text-view", "line-view"))
+PATCHES = ".st-key-patch-view"
 SECONDS = 1.0  # until 270 heads are drawn
 
 
@@ -166,6 +168,36 @@ def test_a_grid_of_too_many_heads_has_a_choice_of_layers(opened: Callable[..., P
     expect(page.locator(f"{HEAD} .title")).to_have_text("Layer 3, head 3")
     assert read(page) == pytest.approx(weights[3, 3, int(0.75 * T)].max(), rel=5e-4)
     expect(page.locator(f"{GRID} .read")).to_contain_text("Layer 3, H3")
+
+
+def test_a_picture_is_as_bright_as_the_weights_of_its_patches(opened: Callable[..., Page]) -> None:
+    """White, so that a patch's grey is one minus the black over it: 0.85 · (1 - √(weight / largest))."""
+    labels = ["[CLS]", *(f"patch {i}" for i in range(6))]
+    weights = {"encoder": skewed(L, H, 7, 7), "cross": skewed(L, H, T, 7)}
+    run = run_of(
+        weights, {"encoder": labels, "decoder": QUERIES}, picture=np.full((40, 60, 3), 255, np.uint8),
+        patches=(2, 3), n_before=1,
+    )  # fmt: skip
+    page = opened(attnviz.show(run))
+    canvas = page.locator(f"{PATCHES} canvas")
+    box = canvas.bounding_box()
+    for q in (0, 4):  # the class token, by the text; patch 3, by itself
+        if q:
+            canvas.hover(position={"x": box["width"] / 6, "y": box["height"] * 0.75})
+        else:
+            page.locator(f"{TEXT} .token").first.click()
+        expect(page.locator(f"{PATCHES} .title")).to_contain_text(f"query {q} “{labels[q]}”")
+        row = weights["encoder"][0, 0, q, 1:]
+        said = numbers_in(page.locator(f"{PATCHES} .read").inner_text())
+        assert said[-3] == pytest.approx(row.sum(), rel=5e-3) and said[-1] == pytest.approx(row.max(), rel=5e-4)
+        drawn = pixels(canvas)
+        expected = 255 * (1 - 0.85 * (1 - np.sqrt(row / row.max())))
+        for patch, grey in enumerate(expected):
+            y, x = (np.array([patch // 3 + 0.5, patch % 3 + 0.5]) / (2, 3) * drawn.shape[:2]).astype(int)
+            assert abs(int(drawn[y, x, 0]) - grey) < 3
+    page.get_by_label("Attention", exact=False).and_(page.locator("select")).select_option(label="Cross-attention")
+    canvas.hover(position={"x": box["width"] / 2, "y": box["height"] * 0.25})
+    assert read(page, PATCHES) == pytest.approx(weights["cross"][0, 0, int(0.75 * T), 2], rel=5e-3)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

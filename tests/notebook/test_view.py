@@ -17,7 +17,7 @@ from attnviz.assets import SCRIPTS, bundled
 from attnviz.notebook import document
 from attnviz.runs.run import run_of
 from tests.notebook.test_codes import decoded
-from tests.runs.test_run import H, L, S, T, names, rows
+from tests.runs.test_run import RANDOM, H, L, S, T, names, rows
 
 
 def header_of(page: str) -> dict[str, Any]:
@@ -78,6 +78,24 @@ def test_nothing_is_loaded_from_anywhere() -> None:
     assert re.findall(r"<link|<script[^>]* src|@import|url\((?!\$|\[)[^)]*http|\bimport\(", page) == []
     addresses = set(re.findall(r"https?://[\w./-]+", page))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name, of SVG elements
+
+
+def test_a_picture_is_in_the_page_after_the_weights() -> None:
+    picture = RANDOM.integers(0, 255, (4, 6, 3), np.uint8)
+    weights = {"encoder": rows(L, H, S, S), "cross": rows(L, H, T, S)}
+    run = run_of(weights, {"encoder": names(S), "decoder": names(T)}, picture=picture, patches=(2, 3), n_before=1)
+    page = attnviz.show(run).html()
+    header, packed = header_of(page), re.search(r'id="weights">(.*?)</script>', page, re.DOTALL)[1]
+    assert header["picture"] == {"height": 4, "width": 6, "patches": [2, 3], "before": 1}
+    assert zlib.decompress(base64.b64decode(packed))[-picture.size :] == picture.tobytes()
+    assert [kind["patches"] for kind in header["kinds"]] == [True, True]
+    assert header_of(attnviz.show(rows(L, H, T, T), names(T)).html())["picture"] is None
+
+
+def test_a_large_picture_has_fewer_pixels_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "MAX_PIXELS", 50)
+    run = run_of(rows(L, H, S, S), names(S), picture=np.zeros((20, 30, 3), np.uint8), patches=(1, 7))
+    assert header_of(attnviz.show(run).html())["picture"]["height"] == 5
 
 
 def test_a_large_run_is_small_enough() -> None:

@@ -48,7 +48,7 @@ export function savingMenu() {
 
 // "attnviz-heads-head-view-gqa-2-layer-2-head-5": page, drawing, model, and the beginning of the title.
 function savedName(root, title) {
-  const page = location.pathname.split("/").at(-1).replaceAll("_", "-") || "overview", host = root.getRootNode().host ?? root;
+  const page = document.attnvizSave.alone ? "" : location.pathname.split("/").at(-1).replaceAll("_", "-") || "overview", host = root.getRootNode().host ?? root;
   const part = host.closest("[class*=st-key-]")?.className.match(/st-key-([\w-]+)/)[1] ?? "picture";
   const model = new URLSearchParams(location.search).get("model") ?? document.attnvizSave.usualModel;
   const name = model.split("/").filter(Boolean).at(-1); // of a folder or hub id, as on the page
