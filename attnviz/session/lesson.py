@@ -21,7 +21,14 @@ _PARTS = re.compile(  # braces in blocks and spans of code and of formulas stay
 FIELDS = ("Link", "Look at", "Question", "Answer")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # of a file, without its suffix: used in links
 FOLDER = "ATTNVIZ_LESSONS"  # environment variable: a folder with the user's own lessons
-RESERVED = {"lesson", "lesson_step", "only", "present"}  # settings that a step's link must not contain
+RESERVED = {
+    "lesson",
+    "lesson_step",
+    "route",
+    "route_item",
+    "only",
+    "present",
+}  # settings that a step's link must not contain
 
 
 class LessonError(ValueError):
@@ -144,7 +151,7 @@ def _step(lines: Lines) -> Step:
     first, title = lines[0][0], lines[0][1][3:].strip()
     if not title:
         raise LessonError(first, "the step has no title")
-    fields, text = _fields(lines[1:])
+    fields, text = fields_of(lines[1:], FIELDS)
     if "Link" not in fields:
         raise LessonError(first, "the step has no “Link: ”, such as heads?layer=1&head=3")
     page, link = page_and_link(*fields["Link"])
@@ -158,14 +165,14 @@ def _step(lines: Lines) -> Step:
     return Step(title, page, link, target, text, first, question, answer)
 
 
-def _fields(lines: Lines) -> tuple[dict[str, tuple[int, str]], str]:
-    """Parse the fields, {name: (line, value)}, and the text. A field continues to the next blank line."""
+def fields_of(lines: Lines, names: Container[str]) -> tuple[dict[str, tuple[int, str]], str]:
+    """Parse the fields of these names, {name: (line, value)}, and the text. A field ends at the next blank line."""
     fields: dict[str, tuple[int, str]] = {}
     text: list[str] = []
     inside = ""
     for number, line in lines:
         name, colon, value = line.partition(":")
-        if colon and name in FIELDS:
+        if colon and name in names:
             if name in fields:
                 raise LessonError(number, f"the step has two “{name}: ”")
             if not value.strip():

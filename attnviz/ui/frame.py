@@ -23,6 +23,7 @@ from attnviz.ui.components.tab_mark import tab_mark
 from attnviz.ui.lesson_bar import lesson_bar, open_linked_step
 from attnviz.ui.offer_checkpoint import offer
 from attnviz.ui.problems import show_problem
+from attnviz.ui.route_bar import open_linked_item, route_bar
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
 ICON = Path(__file__).with_name("icon.svg")  # Streamlit's icons would be fetched from fonts.gstatic.com
@@ -37,6 +38,7 @@ def show_page(path: str) -> None:
     state.follow(page)
     state.open_page(page)
     open_linked_step()
+    open_linked_item()
     element, presented = state.alone(), state.current().present
     if not element:
         st.title(page.name)  # first, so that something is visible early
@@ -73,6 +75,7 @@ def _bars_and_notices(presented: bool) -> None:
     if presented:
         presenter.bar()
     lesson_bar()
+    route_bar()
     _notices()
 
 

@@ -16,7 +16,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.session.lesson import Lesson, Step
 from attnviz.session.pages import ELEMENTS
 from attnviz.session.settings import Settings
-from attnviz.ui import presenter, progress, state
+from attnviz.ui import presenter, progress, route_bar, state
 from attnviz.ui.components.lesson_mark import lesson_mark
 
 _ANSWERED, _FOLDED = "answered", "lesson text hidden"  # session keys: the place whose answer is shown; for all steps
@@ -27,7 +27,7 @@ Place = tuple[str, int]  # name of a lesson, number of a step
 
 def open_linked_step() -> None:
     """Open the page of a step whose link names only the lesson."""
-    if state.take_link_lesson():
+    if state.current().lesson and state.take_link_lesson():
         _open(state.current().lesson, state.current().lesson_step)
 
 
@@ -37,7 +37,7 @@ def lesson_bar() -> None:
         _name_window()
         with _place(), st.container(key="lesson-bar"):
             _bar()
-    elif (before := state.settings_before_lesson()) and not state.alone():
+    elif not state.current().route and (before := state.settings_before_lesson()) and not state.alone():
         with st.bottom, st.container(key="lesson-left"):
             _choice(before)
 
@@ -117,7 +117,8 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
     else:
         look_at = f" · Look at: {element.name}" if element else ""
         title = f": {lesson.step(number).title}" * _is_folded(view.settings)
-        st.caption(f"{_where(lesson, number)}{title}{look_at} · {lesson.title}")
+        of = f" · {route_bar.position(view.settings)}" * bool(view.settings.route)
+        st.caption(f"{_where(lesson, number)}{title}{look_at} · {lesson.title}{of}")
         _fold_button(view.settings)
     _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
     _next_button(lesson, number)
@@ -151,6 +152,8 @@ def _next_button(lesson: Lesson, number: int) -> None:
     """Lead to the next step; from the last one to the next lesson, and from the last lesson to the exercises."""
     if number < len(lesson.steps):
         _button("Next", "next", "J", (lesson.name, number + 1))
+    elif (s := state.current()).route and not s.present:
+        route_bar.next_button(s.route)
     elif following := _following(lesson.name):
         _button("Next lesson", "next", "J", (following, 1))
     else:
@@ -194,8 +197,9 @@ def _open(name: str, number: int) -> None:
     lesson = lessons.lesson(name)
     if lesson is None:
         return
-    step, settings = lesson.step(number), lesson.settings(number)
-    if state.current().present:
+    step, now = lesson.step(number), state.current()
+    settings = replace(lesson.settings(number), route=now.route, route_item=now.route_item)
+    if now.present:
         settings = replace(settings, present=True, only=step.drawing)
     state.go(step.page.path, settings)
 
@@ -218,7 +222,7 @@ def _toggle_answer(place: Place) -> None:
 
 def _left_step(step: Step, now: Settings, then: Settings) -> bool:
     """Check whether the page or the settings differ from those the step opens."""
-    return state.page() != step.page or replace(now, only="", present=False).as_before() != then
+    return state.page() != step.page or replace(now, only="", present=False, route="", route_item=1).as_before() != then
 
 
 def _home() -> None:

@@ -18,7 +18,7 @@ import streamlit as st
 from attnviz.compute.view import View, always
 from attnviz.exercises import CardState
 from attnviz.session import progress
-from attnviz.session.progress import LessonState, Missed, MistakeState, Progress, TaskState
+from attnviz.session.progress import LessonState, Missed, MistakeState, Progress, RouteState, TaskState
 from attnviz.ui import state
 from attnviz.ui.components.progress_store import progress_store
 
@@ -98,6 +98,12 @@ def set_card(id: str, card: CardState) -> None:
 def add_mock(card: dict[str, Any]) -> None:
     """Record the score card of a mock interview, before the others."""
     record(mocks=({**card, "at": now()}, *_own().mocks)[: progress.MAX_MOCKS])
+
+
+def did_item(route: str, item: str) -> None:
+    """Record an item of a route as done, whether or not something else shows that it is."""
+    before = _own().routes.get(route, RouteState(now(), now()))
+    _put("routes", route, RouteState(before.began, now(), tuple(sorted({*before.done, item}))))
 
 
 def _put(field: str, name: str, entry: Any) -> None:

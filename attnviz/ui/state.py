@@ -44,7 +44,7 @@ _TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
 CONTROLS, NARROW, OPEN_MODEL, OPEN_RUN = "controls", "narrow", "open-model", "open-run"
 LINKS = "links"  # a part of the sidebar, like CONTROLS
 STORE = "progress-store"  # a part that keeps the progress in the browser, and draws nothing
-LESSON, PRESENTER = "lesson", "presenter"  # parts at the bottom: the lesson bar, the presenter's bar
+LESSON, PRESENTER, ROUTE = "lesson", "presenter", "route"  # parts at the bottom: bars
 CONTROL_PARTS = (CONTROLS, NARROW, OPEN_MODEL, OPEN_RUN)
 TEXT_PARTS = ("notices", "top")  # text above the drawings; rerun after them, so that the drawings come first
 FIELDS_OF_CONTROLS = (
@@ -103,8 +103,8 @@ def open_page(page: Page) -> None:
     elif current().text != DEFAULT_TEXT:
         st.session_state[_NO_TEXT] = False  # a page goes on with the text of another one
     st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not current().lesson
-    bare = not page.path and link.keys() <= {"lesson", "lesson_step", "present"}
-    st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson)
+    bare = not page.path and link.keys() <= {"lesson", "lesson_step", "present", "route", "route_item"}
+    st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson or current().route)
     _drop_missing_element(page)
 
 
@@ -223,7 +223,7 @@ def take_link_tab() -> bool:
 
 
 def take_link_lesson() -> bool:
-    """Check once whether the link that began the session names only a lesson: /?lesson=one-head&present=1."""
+    """Check once whether the link that began the session names only a lesson or route: /?lesson=one-head&present=1."""
     return st.session_state.pop(_LINK_LESSON, False)
 
 
@@ -305,8 +305,8 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
     requested = parts or [key for key in drawn if sidebar or key not in CONTROL_PARTS]
     page_parts = [key for key in drawn if key in requested and key not in (*CONTROL_PARTS, LINKS)]
     page_parts.sort(key=TEXT_PARTS.__contains__)
-    if LESSON in drawn and LESSON not in page_parts:
-        page_parts.append(LESSON)  # it shows whether the settings are still those of the step
+    bars = [key for key in (LESSON, ROUTE) if key in drawn and key not in page_parts]
+    page_parts += bars  # they show whether the settings are still those of the step or the item
     control_parts = [key for key in drawn if key in CONTROL_PARTS and key in requested]
     try:
         st.rerun(list(dict.fromkeys([*page_parts, *control_parts, *({LINKS} & set(drawn)), *_unsent()])))

@@ -15,7 +15,9 @@ PAGE = Page(
 
 @dataclass(frozen=True)
 class LessonSettings:
-    """Settings of the lesson."""
+    """Settings of the lesson, and of the route that leads through lessons and exercises."""
 
     lesson: str = setting("", Text(100))  # name of the current lesson
     lesson_step: int = setting(1, Number(1, 99))
+    route: str = setting("", Text(100))  # name of the current route
+    route_item: int = setting(1, Number(1, 99))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from attnviz.compute import lessons as compute
+from attnviz.compute import routes
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
 from attnviz.session.lesson import Lesson
 from attnviz.session.progress import LessonState
-from attnviz.ui import progress, state
+from attnviz.session.route import Route
+from attnviz.ui import progress, route_bar, state
 
 COLUMNS = 2
 
@@ -21,9 +23,39 @@ def show() -> None:
         "Each lesson leads through pages of this app; a bar says what to look at, and the page marks it. Change any "
         "setting on the way: the bar has a button back to the step."
     )
+    route_list()
     with st.container(key="lesson-keys"):  # not on touch screens: page_style.css
         st.caption("Keys: J next, K back, Q answer, L this list, G back to the step, P present.")
     lesson_list()
+
+
+@state.part("routes", always)
+def route_list(view: View) -> None:
+    """The routes, each with its items and times, and a tick where one is done."""
+    if compute.planned():  # a lecture's own list
+        return
+    today, kept = progress.today().isoformat(), progress.get()
+    for route in routes.routes().values():
+        left = route.left(kept, today)
+        done = len(route.items) - len(left)
+        so_far = f", {done} of {len(route.items)} done" if done else ""
+        with st.container(horizontal=True, vertical_alignment="center", key=f"route-{route.name}", gap="small"):
+            begun = route.name in kept.routes
+            label = "Go on" if begun and left else "Begin again" if begun else "Begin"
+            st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name,))
+            with st.expander(f"**{route.title}** · {count(len(route.items), 'item')}{so_far}"):
+                st.markdown(f"{route.about}\n\n{_items(route, left)}")
+
+
+def _items(route: Route, left: list[int]) -> str:
+    """List the items in markdown: when each begins, what it is, and whether it is done."""
+    lines = []
+    for n, (item, start) in enumerate(zip(route.items, route.starts(), strict=True), 1):
+        if item.day and not start:
+            lines.append(f"\n**Day {item.day}**\n")
+        tick = "" if n in left else " :green[:material/check:]"
+        lines.append(f"- {start // 60}:{start % 60:02} · {routes.subject(item)}: {item.title}{tick}")
+    return "\n".join(lines)
 
 
 @state.part("lessons", always)

@@ -15,12 +15,13 @@ from attnviz.analysis.layers import Arrays, Each
 from attnviz.compute.view import View, always, drawable
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.text import tokenizer
-from attnviz.ui import progress, state
+from attnviz.ui import progress, route_bar, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import grid_options, headline, run_title
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
+ROUTES = {"interview-20": "20 minutes", "interview-60": "60 minutes", "interview-week": "a week"}
 HOW_TO_READ = (
     "Each map is one attention head. A row is the token that attends (query), a column a token that it may attend to "
     "(key); the more a cell stands out, the larger its weight. Point at a cell; click a head to open it. The hue is "
@@ -89,6 +90,22 @@ def _open(layer: int, head: int) -> None:
     state.go("heads", state.changed(layer=layer, head=head))
 
 
+def routes() -> None:
+    """Buttons that lead through a route; the last one that was opened goes on where it was."""
+    last = progress.get().route()
+    with st.container(border=True, gap="xxsmall"):
+        st.markdown("## Interview tomorrow?")
+        st.caption("One thing after the other, chosen for you. Close the browser and go on later.")
+        with st.container(horizontal=True, gap="small", key="routes"):
+            for name, label in ROUTES.items():
+                begun = last is not None and last[0] == name
+                st.button(
+                    f"Go on: {label}" if begun else label, key=f"begin-{name}", on_click=route_bar.start, args=(name,),
+                    type="primary" if begun else "secondary",
+                )  # fmt: skip
+        where_you_are()
+
+
 def where_you_are() -> None:
     """Say what is due today and how far the person is; nothing where the browser keeps nothing."""
     if progress.get().is_empty:
@@ -107,8 +124,8 @@ def where_you_are() -> None:
 
 @state.part("doors", always)
 def page_links(view: View) -> None:
-    """Where the person is, and links to all pages, grouped by purpose."""
-    where_you_are()
+    """The routes, how far the person is, and links to all pages, grouped by purpose."""
+    routes()
     for purpose, pages in by_purpose().items():
         with st.container(border=True, gap="xxsmall"):
             st.markdown(f"## {purpose}")

@@ -1,0 +1,53 @@
+"""Routes through lessons and exercises, and the plan of a workshop: their files, and where an item opens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from attnviz.compute import lessons
+from attnviz.session.page import Page
+from attnviz.session.progress import Progress
+from attnviz.session.route import Item, Route, parse
+from attnviz.session.settings import Settings
+
+FOLDER = Path(__file__).parents[1] / "routes"
+WORKSHOP = "workshop"
+
+
+def routes() -> dict[str, Route]:
+    """Return the routes by name, the shortest first."""
+    return {name: _read(name) for name in (FOLDER / "order.txt").read_text(encoding="utf-8").split()}
+
+
+def route(name: str) -> Route | None:
+    """Return the route of this name, or None. The name may be any text of a link."""
+    return routes().get(name)
+
+
+@cache
+def _read(name: str) -> Route:
+    return parse(name, (FOLDER / f"{name}.md").read_text(encoding="utf-8"), _minutes)
+
+
+def _minutes(name: str) -> int:
+    lesson = lessons.lesson(name)
+    return lesson.minutes if lesson else 0
+
+
+def place(of: Route, number: int, progress: Progress) -> tuple[Page, Settings]:
+    """Return the page and the settings with which an item opens; a lesson at the step that was reached."""
+    number = of.at(number)
+    item = of.item(number)
+    page, settings = item.page, item.opened
+    if lesson := lessons.lesson(settings.lesson):
+        kept = progress.lessons.get(lesson.name)
+        at = settings.lesson_step if not kept or kept.done else kept.step
+        page, settings = lesson.step(at).page, lesson.settings(at)
+    return page, replace(settings, route=of.name, route_item=number)
+
+
+def subject(item: Item) -> str:
+    """Name what an item is: the page's name, or Lesson."""
+    return "Lesson" if item.opened.lesson else item.page.tabs.get(item.link.get("tab", ""), item.page.name)

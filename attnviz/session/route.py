@@ -1,0 +1,157 @@
+"""Routes: Markdown files, each a list of what to do in what order, with times. docs/lessons.md describes the format.
+
+An item is a link into the app, minutes, and a sentence. Whether it is done follows from the person's progress where the
+link says what it is: a lesson, a mistake, a spoken question, a task, the mock interview. "Next" marks it as done too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from urllib.parse import parse_qsl
+
+from attnviz.session.lesson import NAME, LessonError, fields_of
+from attnviz.session.page import Page
+from attnviz.session.pages import PAGES
+from attnviz.session.progress import Progress, RouteState
+from attnviz.session.settings import Settings
+
+FIELDS = ("Link", "Minutes", "Day")
+RESERVED = {"route", "route_item", "only", "present"}  # settings that an item's link must not contain
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item. day: of a route of several days, from 1; 0 otherwise."""
+
+    title: str
+    page: Page
+    link: Mapping[str, str]
+    minutes: int
+    text: str
+    day: int = 0
+
+    @property
+    def id(self) -> str:
+        """Its name in the progress: the title in lower case, with hyphens."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")[:100]
+
+    @cached_property
+    def opened(self) -> Settings:
+        """The settings of its link."""
+        return Settings.from_link(self.link, self.page)[0].as_before()
+
+    def is_done(self, progress: Progress, of: RouteState, today: str) -> bool:
+        """Check whether it is done. of: the state of its route; today: an ISO date."""
+        s, tab = self.opened, self.link.get("tab", "")
+        if self.id in of.done:
+            return True
+        if s.lesson:
+            return bool(s.lesson in progress.lessons and progress.lessons[s.lesson].done)
+        if "mistake" in self.link:
+            return s.mistake in progress.mistakes
+        if "card" in self.link:
+            card = progress.cards.get(self.link["card"])
+            return card is not None and card.due > today
+        if tab == "interview":
+            return any(mock["at"] >= of.began for mock in progress.mocks)
+        return bool("task" in self.link and s.task in progress.tasks and progress.tasks[s.task].passed)
+
+
+@dataclass(frozen=True)
+class Route:
+    """One route. name: its file name without the suffix."""
+
+    name: str
+    title: str
+    minutes: int
+    about: str
+    items: tuple[Item, ...]
+
+    def item(self, number: int) -> Item:
+        """Return the item of this number, counted from 1; the last if there are fewer."""
+        return self.items[self.at(number) - 1]
+
+    def at(self, number: int) -> int:
+        """Return the number of that item."""
+        return min(max(number, 1), len(self.items))
+
+    def left(self, progress: Progress, today: str) -> list[int]:
+        """Return the numbers of the items that are not done."""
+        of = progress.routes.get(self.name, NOT_BEGUN)
+        return [n for n, item in enumerate(self.items, 1) if not item.is_done(progress, of, today)]
+
+    def following(self, number: int, progress: Progress, today: str) -> int:
+        """Return the first item after this one that is not done, or one before it; 0 if all are done."""
+        left = [n for n in self.left(progress, today) if n != number]
+        return next((n for n in left if n > number), left[0] if left else 0)
+
+    def minutes_left(self, progress: Progress, today: str) -> int:
+        """Return the minutes of the items that are not done."""
+        return sum(self.items[n - 1].minutes for n in self.left(progress, today))
+
+    def starts(self) -> list[int]:
+        """Return the minute at which each item begins, from the start of its day."""
+        begin = [0] * len(self.items)
+        for n in range(1, len(self.items)):
+            before = self.items[n - 1]
+            begin[n] = begin[n - 1] + before.minutes if self.items[n].day == before.day else 0
+        return begin
+
+
+NOT_BEGUN = RouteState("9999-12-31T23:59:59Z", "")
+
+
+def begun(route: Route, progress: Progress, now: str, today: str) -> RouteState:
+    """Return the state of a route that is opened: a new one, if it was not begun or is through."""
+    before = progress.routes.get(route.name)
+    if before is None or not route.left(progress, today):
+        return RouteState(now, now)
+    return replace(before, at=now)
+
+
+def parse(name: str, written: str, minutes_of: Callable[[str], int]) -> Route:
+    """Parse a route. Raises LessonError. minutes_of: of a lesson, by its name; 0 if there is none."""
+    if not NAME.fullmatch(name):
+        raise LessonError(1, f"the file name must be lower-case letters, digits and hyphens, not “{name[:40]}”")
+    lines = [(number, line.rstrip()) for number, line in enumerate(written.splitlines(), 1)]
+    starts = [i for i, (_, line) in enumerate(lines) if line.startswith("## ")]
+    if not starts or not lines[0][1].startswith("# "):
+        raise LessonError(1, "a route begins with “# ” and its title, an item with “## ” and its own")
+    head, about = fields_of(lines[1 : starts[0]], ("Minutes",))
+    parts = zip(starts, [*starts[1:], len(lines)], strict=True)
+    items = tuple(_item(lines[a:b], minutes_of) for a, b in parts)
+    minutes, total = _number(head, "Minutes", 1, 0), sum(item.minutes for item in items)
+    if minutes != total:
+        raise LessonError(head["Minutes"][0] if head else 1, f"the items take {total} minutes, not {minutes}")
+    if len({item.id for item in items}) < len(items):
+        raise LessonError(1, "two items have one title")
+    return Route(name, lines[0][1][2:].strip(), minutes, about, items)
+
+
+def _item(lines: list[tuple[int, str]], minutes_of: Callable[[str], int]) -> Item:
+    first, title = lines[0][0], lines[0][1][3:].strip()
+    fields, text = fields_of(lines[1:], FIELDS)
+    if "Link" not in fields:
+        raise LessonError(first, "the item has no “Link: ”")
+    line, written = fields["Link"]
+    path, _, query = written.partition("?")
+    link = dict(parse_qsl(query, keep_blank_values=True))
+    if path.strip("/") not in PAGES or RESERVED & link.keys():
+        raise LessonError(line, f"“{written[:60]}” is not a link of an item")
+    page = PAGES[path.strip("/")]
+    if notices := Settings.from_link(link, page)[1]:
+        raise LessonError(line, notices[0])
+    minutes = _number(fields, "Minutes", first, minutes_of(link.get("lesson", "")))
+    return Item(title, page, link, minutes, text, _number(fields, "Day", first, 0))
+
+
+def _number(fields: Mapping[str, tuple[int, str]], name: str, first: int, otherwise: int) -> int:
+    line, written = fields.get(name, (first, str(otherwise)))
+    if not (written.isascii() and written.isdigit() and int(written[:4]) < 1000) or (
+        name == "Minutes" and written == "0"
+    ):
+        raise LessonError(line, f"“{name}: ” must be a whole number, not “{written[:40]}”")
+    return int(written)

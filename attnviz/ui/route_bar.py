@@ -1,0 +1,151 @@
+"""Route bar at the bottom of a page: the item, the minutes that are left, and the button that leads on.
+
+The item is part of the settings, as a lesson's step is. While a lesson is open its own bar stands in its place, and
+leads to the next item after its last step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from attnviz.compute.view import View, always
+from attnviz.figures.drawing import escaped
+from attnviz.phrases import count
+from attnviz.session.settings import Settings
+from attnviz.ui import progress, state
+
+if TYPE_CHECKING:
+    from attnviz.session.route import Item, Route
+
+
+def open_linked_item() -> None:
+    """Open the page of an item whose link names only the route."""
+    if (s := state.current()).route and not s.lesson and state.take_link_lesson():
+        _open(s.route, s.route_item)
+
+
+def route_bar() -> None:
+    """Draw the bar if a route is open and no lesson is."""
+    s = state.current()
+    if s.route and not s.lesson and not s.present and not state.alone():
+        with st.bottom, st.container(key="route-bar"):
+            _bar()
+
+
+@state.part(state.ROUTE, always)
+def _bar(view: View) -> None:
+    s, route = view.settings, _route(view.settings.route)
+    if route is None:
+        st.warning(f"There is no route “{escaped(s.route[:40])}”. The Lessons page lists all routes.")
+        st.button("Close", key="route-leave", on_click=_leave)
+        return
+    left = route.left(progress.get(), progress.today().isoformat())
+    with st.container(key="lesson-text"):
+        st.markdown(_through(route) if not left else _item(route.item(s.route_item)))
+    with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
+        st.caption(position(s))
+        here = route.at(s.route_item)
+        _button("Back", "back", "K", route, here - 1, active=here > 1)
+        if left:
+            next_button(route.name)
+        else:
+            st.button("Begin again", key="route-again", on_click=start, args=(route.name,))
+        if _is_elsewhere(route, s):
+            _button("Back to the item", "return", "G", route, here)
+        st.button("All items", key="route-home", shortcut="L", on_click=_home)
+        st.button("Leave", key="route-leave", on_click=_leave)
+
+
+def _item(item: Item) -> str:
+    day = f"Day {item.day} · " if item.day else ""
+    return f"## {day}{item.title}\n\n{item.text} About {count(item.minutes, 'minute')}."
+
+
+def _through(route: Route) -> str:
+    due = len(progress.get().due(_tomorrow()))
+    tomorrow = f" {count(due, 'spoken question')} will be due tomorrow." if due else ""
+    return f"## {route.title}: done\n\nAll {count(len(route.items), 'item')} are done.{tomorrow}"
+
+
+def _tomorrow() -> str:
+    return (progress.today() + timedelta(days=1)).isoformat()
+
+
+def position(s: Settings) -> str:
+    """Say where a route is: the item of how many, and the minutes of what is not done; "" outside a route."""
+    route = _route(s.route)
+    if route is None:
+        return ""
+    minutes = route.minutes_left(progress.get(), progress.today().isoformat())
+    return f"{route.title}, item {route.at(s.route_item)} of {len(route.items)}, {count(minutes, 'minute')} left"
+
+
+def next_button(name: str) -> None:
+    """Button that marks the item as done and opens the next one that is not."""
+    route = _route(name)
+    if route is None:
+        return
+    here = route.at(state.current().route_item)
+    following = route.following(here, progress.get(), progress.today().isoformat())
+    label = f"Next: {route.item(following).title}" if following else "That was all"
+    st.button(label, key="route-next", shortcut="J", type="primary", on_click=_go_on, args=(name, here, following))
+
+
+def start(name: str) -> None:
+    """Open a route at its first item that is not done, from a callback; begin it again once all are."""
+    from attnviz.session import route as routes
+
+    if (route := _route(name)) is None:
+        return
+    today = progress.today().isoformat()
+    progress.record(routes={**progress.get().routes, name: routes.begun(route, progress.get(), progress.now(), today)})
+    _open(name, next(iter(route.left(progress.get(), today)), 1))
+
+
+def _go_on(name: str, done: int, following: int) -> None:
+    if route := _route(name):
+        progress.did_item(name, route.item(done).id)
+    if following:
+        _open(name, following)
+    else:
+        _home()
+
+
+def _open(name: str, number: int) -> None:
+    from attnviz.compute import routes
+
+    if route := routes.route(name):
+        page, settings = routes.place(route, number, progress.get())
+        state.go(page.path, settings)
+
+
+def _button(label: str, name: str, shortcut: str, route: Route, to: int, active: bool = True) -> None:
+    st.button(
+        label, key=f"route-{name}", shortcut=shortcut, disabled=not active, on_click=_open, args=(route.name, to)
+    )  # fmt: skip
+
+
+def _is_elsewhere(route: Route, s: Settings) -> bool:
+    """Check whether another page or tab is open than the item's."""
+    from attnviz.compute import routes
+
+    page, settings = routes.place(route, s.route_item, progress.get())
+    return state.page() != page or page.open_tab(s.tab) != page.open_tab(settings.tab)
+
+
+def _home() -> None:
+    state.go("lessons", replace(state.current(), lesson="", lesson_step=1))
+
+
+def _leave() -> None:
+    state.go(state.page().path, replace(state.current(), route="", route_item=1))
+
+
+def _route(name: str) -> Route | None:
+    from attnviz.compute import routes  # imported late: it would delay pages without a route
+
+    return routes.route(name) if name else None

@@ -1,0 +1,155 @@
+"""Routes: their files, what is done of them, and what comes next."""
+
+from urllib.parse import urlencode
+
+import pytest
+
+from attnviz.compute import lessons, routes
+from attnviz.exercises import CardState
+from attnviz.session.lesson import LessonError
+from attnviz.session.pages import PAGES
+from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState, TaskState
+from attnviz.session.route import NOT_BEGUN, Item, Route, begun, parse
+from attnviz.session.settings import Settings
+
+TODAY, BEGAN = "2026-11-29", "2026-11-29T07:00:00Z"
+WRITTEN = """# A route
+
+Minutes: 31
+
+About it.
+
+## A lesson
+
+Link: ?lesson=one-head
+
+Why.
+
+## A mistake
+
+Link: mistakes?mistake=tiled_kv_heads&hunt=1
+Minutes: 3
+
+## A task
+
+Link: practice?tab=write&task=gqa
+Minutes: 5
+
+## An interview
+
+Link: practice?tab=interview
+Minutes: 7
+
+## A look
+
+Link: heads?layer=1
+Minutes: 10
+Day: 2
+"""
+
+
+def route(written: str = WRITTEN) -> Route:
+    return parse("a-route", written, lambda name: {"one-head": 6}.get(name, 0))
+
+
+def test_an_item_is_done_when_what_it_links_to_is():
+    of = RouteState(BEGAN, BEGAN)
+    done = {
+        "A lesson": Progress({"one-head": LessonState(7, "2026-11-28")}),
+        "A mistake": Progress(mistakes={"tiled_kv_heads": MistakeState(False, BEGAN)}),
+        "A task": Progress(tasks={"gqa": TaskState("2026-11-28", "", BEGAN)}),
+        "An interview": Progress(mocks=({"at": "2026-11-29T07:00:13Z"},)),
+    }
+    undone = [
+        Progress({"one-head": LessonState(7)}),
+        Progress({"many-heads": LessonState(7, "2026-11-28")}),
+        Progress(mistakes={"rope_on_values": MistakeState(True, BEGAN)}),
+        Progress(tasks={"gqa": TaskState("", "tiled_kv_heads", BEGAN)}),
+        Progress(mocks=({"at": "2026-11-28T20:00:00Z"},)),  # an interview before the route was begun
+    ]
+    items = route().items
+    for title, progress in done.items():
+        assert [item.title for item in items if item.is_done(progress, of, TODAY)] == [title]
+    for progress in undone:
+        assert not any(item.is_done(progress, of, TODAY) for item in items)
+    by_next = RouteState(BEGAN, BEGAN, ("a-look",))
+    assert [item.title for item in items if item.is_done(Progress(), by_next, TODAY)] == ["A look"]
+
+
+def test_what_is_done_is_skipped_and_the_rest_comes_round():
+    of = route()
+    progress = Progress(
+        {"one-head": LessonState(7, "2026-11-28")}, tasks={"gqa": TaskState("2026-11-28")},
+        routes={"a-route": RouteState(BEGAN, BEGAN, ("a-look",))},
+    )  # fmt: skip
+    assert of.left(Progress(), TODAY) == [1, 2, 3, 4, 5] and of.left(progress, TODAY) == [2, 4]
+    assert [of.following(n, progress, TODAY) for n in (1, 2, 3, 4, 5)] == [2, 4, 4, 2, 2]
+    assert of.minutes_left(progress, TODAY) == 3 + 7
+    assert of.starts() == [0, 6, 9, 14, 0]
+    through = Progress(routes={"a-route": RouteState(BEGAN, BEGAN, tuple(item.id for item in of.items))})
+    assert of.following(5, through, TODAY) == 0 and of.left(through, TODAY) == []
+
+
+def test_a_route_goes_on_where_it_was_and_begins_again_when_it_is_through():
+    of, later = route(), "2026-11-30T07:00:00Z"
+    assert begun(of, Progress(), BEGAN, TODAY) == RouteState(BEGAN, BEGAN)
+    half = Progress(routes={"a-route": RouteState(BEGAN, BEGAN, ("a-look",))})
+    assert begun(of, half, later, TODAY) == RouteState(BEGAN, later, ("a-look",))
+    through = Progress(routes={"a-route": RouteState(BEGAN, BEGAN, tuple(item.id for item in of.items))})
+    assert begun(of, through, later, TODAY) == RouteState(later, later)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "reason"),
+    [
+        (("Minutes: 31", "Minutes: 32"), 3, "take 31 minutes, not 32"),
+        (("?lesson=one-head", "?lesson=no-such"), 7, "whole number, not “0”"),
+        (("heads?layer=1", "head?layer=1"), 30, "not a link of an item"),
+        (("heads?layer=1", "heads?layer=1&route=x"), 30, "not a link of an item"),
+        (("heads?layer=1", "heads?colour=mauve"), 30, "colour"),
+        (("Minutes: 7", "Minutes: seven"), 26, "whole number"),
+        (("## A look", "## A task"), 1, "two items have one title"),
+        (("# A route", "A route"), 1, "title"),
+    ],
+)
+def test_a_broken_file_names_the_line(change, line, reason):
+    with pytest.raises(LessonError, match=reason) as error:
+        route(WRITTEN.replace(*change))
+    assert error.value.line == line
+
+
+@pytest.mark.parametrize("of", routes.routes().values(), ids=routes.routes())
+def test_the_shipped_routes_open_and_their_times_add_up(of):
+    """A parsed file's addresses have no notices and its minutes add up; here, what the addresses name exists."""
+    for number, item in enumerate(of.items, 1):
+        page, settings = routes.place(of, number, Progress())
+        link = settings.to_link()
+        assert Settings.from_link(link, page) == (settings, []), urlencode(link)
+        assert (settings.route, settings.route_item) == (of.name, number)
+        if name := item.link.get("lesson"):
+            lesson = lessons.lesson(name)
+            assert lesson and item.minutes == lesson.minutes and page == lesson.steps[0].page
+        assert item.text and not item.is_done(Progress(), NOT_BEGUN, TODAY)
+    if any(item.day for item in of.items):
+        days = [item.day for item in of.items]
+        assert days == sorted(days) and set(days) == set(range(1, 8))
+        per_day = [sum(item.minutes for item in of.items if item.day == day) for day in range(1, 8)]
+        assert max(per_day) <= 40
+    else:
+        assert str(of.minutes) in of.title
+
+
+def test_a_lesson_of_a_route_goes_on_at_the_step_that_was_reached():
+    of = routes.routes()["interview-20"]
+    name = of.items[0].link["lesson"]
+    at = [
+        routes.place(of, 1, Progress({name: kept}))[1].lesson_step for kept in (LessonState(3), LessonState(3, TODAY))
+    ]
+    assert at == [3, 1]
+
+
+def test_a_spoken_question_is_done_until_it_is_due_again():
+    of = RouteState(BEGAN, BEGAN)
+    item = Item("Aloud", PAGES["practice"], {"tab": "aloud", "card": "why"}, 4, "Say it.")
+    for due, done in (("2026-11-30", True), ("2026-11-29", False)):
+        assert item.is_done(Progress(cards={"why": CardState(due, 1, 2.5, 1)}), of, TODAY) is done

@@ -1,0 +1,87 @@
+"""The route bar without a browser: it leads on, skips what is done, and goes on where it was."""
+
+import pytest
+
+from attnviz.compute import lessons, routes
+from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState
+from tests.pages import FRONT, LESSONS, MISTAKES, checked, linked, opened, said, sentences
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
+
+AT = "2026-11-28T07:00:00Z"
+ROUTE = routes.routes()["interview-20"]
+
+
+def press(app, key):
+    app.button(key=key).click()
+    checked(app.run())
+
+
+def through(*names: str) -> dict:
+    return {name: LessonState(len(lessons.lesson(name).steps), "2026-11-28") for name in names}
+
+
+def test_a_route_begins_on_the_front_page_with_its_first_item():
+    app = opened(FRONT)
+    press(app, "begin-interview-20")
+    assert linked(app)["lesson"] == ROUTE.items[0].link["lesson"] and linked(app)["route"] == "interview-20"
+    assert f"{ROUTE.title}, item 1 of {len(ROUTE.items)}, {ROUTE.minutes} minutes left" in said(app)
+    (state,) = app.session_state["progress"].routes.values()
+    assert state.began == state.at and not state.done
+
+
+def test_it_skips_what_is_done_and_next_marks_an_item_as_done():
+    first, mistake, drill, last = ROUTE.items
+    kept = Progress(through(first.link["lesson"]), routes={"interview-20": RouteState(AT, AT)})
+    app = opened(LESSONS, {"progress": kept})
+    press(app, "begin-interview-20")
+    assert linked(app)["route_item"] == "2" and f"## {mistake.title}" in said(app)
+    left = ROUTE.minutes - first.minutes
+    assert f"item 2 of 4, {left} minutes left" in said(app)
+    assert app.button(key="route-next").label == f"Next: {drill.title}"
+    press(app, "route-next")
+    assert linked(app)["route_item"] == "3" and app.session_state["progress"].routes["interview-20"].done == (
+        mistake.id,
+    )
+    press(app, "route-back")
+    assert linked(app)["route_item"] == "2"
+    assert app.button(key="route-next").label == f"Next: {drill.title}"
+
+
+def test_the_last_item_ends_it_and_says_so():
+    first, mistake, drill, last = ROUTE.items
+    kept = Progress(
+        through(first.link["lesson"]), {mistake.link["mistake"]: MistakeState(True, AT)},
+        routes={"interview-20": RouteState(AT, AT, (drill.id,))},
+    )  # fmt: skip
+    app = opened(MISTAKES, {"progress": kept}, route="interview-20", route_item="4")
+    assert app.button(key="route-next").label == "That was all"
+    press(app, "route-next")
+    assert f"## {ROUTE.title}: done" in said(app)
+    press(app, "route-again")
+    assert app.session_state["progress"].routes["interview-20"].began > AT
+    assert linked(app)["route_item"] == "3"  # the lesson and the mistake stay done
+
+
+def test_the_last_step_of_a_lesson_leads_to_the_next_item():
+    name = ROUTE.items[0].link["lesson"]
+    app = opened(LESSONS, lesson=name, lesson_step="99", route="interview-20")
+    press(app, "route-next")
+    assert "lesson" not in linked(app) and linked(app)["route_item"] == "2"
+
+
+def test_a_bare_link_opens_the_item_and_an_unknown_route_is_told():
+    app = opened(FRONT, route="interview-20", route_item="3")
+    assert linked(app)["subject"] == "heads" and f"## {ROUTE.items[2].title}" in said(app)
+    app = opened(LESSONS, route="no-such")
+    assert "There is no route “no-such”." in sentences(app)
+    press(app, "route-leave")
+    assert linked(app) == {}
+
+
+def test_the_list_of_routes_says_how_far_each_is():
+    kept = Progress(through("shared-kv-heads"), routes={"interview-20": RouteState(AT, AT)})
+    app = opened(LESSONS, {"progress": kept})
+    labels = {each.key: each.label for each in app.button if str(each.key).startswith("begin-")}
+    assert labels == {"begin-interview-20": "Go on", "begin-interview-60": "Begin", "begin-interview-week": "Begin"}
+    assert f"**{ROUTE.title}** · 4 items, 1 of 4 done" in [each.label for each in app.expander]
