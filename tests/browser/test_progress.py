@@ -1,13 +1,15 @@
 """Progress that stays in the browser: reloads, tabs, other people, what is broken, and what it costs."""
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import BrowserContext, Page, expect
 
+from attnviz.compute import routes
 from attnviz.exercises import CardState
 from attnviz.session.progress import LessonState, MistakeState, Progress, parsed
-from tests.browser.conftest import go
-from tests.browser.painted import settle
+from tests.browser.conftest import NARROW, go
+from tests.browser.painted import fits, settle
 from tests.browser.server import Server
 
 ITEM = "attnviz"
@@ -132,3 +134,28 @@ def test_a_browser_sends_what_it_holds_once_and_nothing_if_it_is_nothing(
         counts[text] = sent_on_opening(page, server, "lessons")
     assert counts[HELD.json()] - counts[""] == 1
     assert held(page) == HELD
+
+
+def test_a_route_leads_on_skips_what_is_done_and_is_found_again_the_next_day(
+    window: Callable[..., Page], watched: Callable[[Page], Page], server: Server
+) -> None:
+    route = routes.routes()["interview-20"]
+    lesson, mistake, aloud, questions = route.items
+    through = LessonState(99, "2026-11-28")
+    page = watched(hold(window(NARROW).context, server, Progress({lesson.link["lesson"]: through}).json()))
+    go(page, server, "")
+    page.get_by_role("button", name="20 minutes").click()
+    for n, item in ((2, mistake), (3, aloud), (4, questions)):
+        expect(page.get_by_role("heading", name=item.title)).to_be_visible()
+        expect(page.get_by_text(f"item {n} of 4")).to_be_visible()
+        expect(page).to_have_url(re.compile(f"route=interview-20&route_item={n}"))
+        settle(page)
+        fits(page)
+        if n == 3:  # leave in the middle, and come back
+            page.goto(f"{server.url}/lessons")
+            expect(page.get_by_text("2 of 4 done")).to_be_visible()
+            page.get_by_role("button", name="Go on", exact=True).click()
+            expect(page.get_by_text("item 3 of 4")).to_be_visible()
+        page.locator(".st-key-route-next button").click()
+    expect(page.get_by_role("heading", name=f"{route.title}: done")).to_be_visible()
+    assert held(page).routes["interview-20"].done == tuple(sorted(item.id for item in (mistake, aloud, questions)))

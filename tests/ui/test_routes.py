@@ -31,28 +31,28 @@ def test_a_route_begins_on_the_front_page_with_its_first_item():
 
 
 def test_it_skips_what_is_done_and_next_marks_an_item_as_done():
-    first, mistake, drill, last = ROUTE.items
+    first, mistake, aloud, last = ROUTE.items
     kept = Progress(through(first.link["lesson"]), routes={"interview-20": RouteState(AT, AT)})
     app = opened(LESSONS, {"progress": kept})
     press(app, "begin-interview-20")
     assert linked(app)["route_item"] == "2" and f"## {mistake.title}" in said(app)
     left = ROUTE.minutes - first.minutes
     assert f"item 2 of 4, {left} minutes left" in said(app)
-    assert app.button(key="route-next").label == f"Next: {drill.title}"
+    assert app.button(key="route-next").label == f"Next: {aloud.title}"
     press(app, "route-next")
     assert linked(app)["route_item"] == "3" and app.session_state["progress"].routes["interview-20"].done == (
         mistake.id,
     )
     press(app, "route-back")
     assert linked(app)["route_item"] == "2"
-    assert app.button(key="route-next").label == f"Next: {drill.title}"
+    assert app.button(key="route-next").label == f"Next: {aloud.title}"
 
 
 def test_the_last_item_ends_it_and_says_so():
-    first, mistake, drill, last = ROUTE.items
+    first, mistake, aloud, last = ROUTE.items
     kept = Progress(
         through(first.link["lesson"]), {mistake.link["mistake"]: MistakeState(True, AT)},
-        routes={"interview-20": RouteState(AT, AT, (drill.id,))},
+        routes={"interview-20": RouteState(AT, AT, (aloud.id,))},
     )  # fmt: skip
     app = opened(MISTAKES, {"progress": kept}, route="interview-20", route_item="4")
     assert app.button(key="route-next").label == "That was all"
@@ -72,7 +72,7 @@ def test_the_last_step_of_a_lesson_leads_to_the_next_item():
 
 def test_a_bare_link_opens_the_item_and_an_unknown_route_is_told():
     app = opened(FRONT, route="interview-20", route_item="3")
-    assert linked(app)["subject"] == "heads" and f"## {ROUTE.items[2].title}" in said(app)
+    assert linked(app)["card"] == "gqa-same-flops" and f"## {ROUTE.items[2].title}" in said(app)
     app = opened(LESSONS, route="no-such")
     assert "There is no route “no-such”." in sentences(app)
     press(app, "route-leave")
