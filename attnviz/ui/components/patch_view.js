@@ -46,7 +46,7 @@ function imageOf({ width, height, bytes }) {
 
 const nameOf = ({ d }, patch) => named(placeOf(sideOfKeys(d), patch + d.before), d.keys.labels[patch + d.before]);
 const rowOf = (d, patch) => patch + d.before - (d.first ?? 0);
-const weightOf = ({ d, at }, patch) => d.valueAt(at * d.shape[3] + patch + d.before);
+const weightHere = ({ d, at }, patch) => d.valueAt(at * d.shape[3] + patch + d.before);
 const all = ({ d }) => Array.from({ length: d.patches[0] * d.patches[1] }, (_, patch) => patch);
 
 // ---- the picture
@@ -55,7 +55,7 @@ function paint(view) {
   const { d, canvas, image, root } = view, [rows, columns] = d.patches, ratio = ratioOf(view);
   if (!root.clientWidth) return;
   const wide = Math.min(root.clientWidth, WIDEST), high = (wide * d.picture.height) / d.picture.width, ink = scaledSheet(canvas, wide, high, ratio);
-  const weights = all(view).map((patch) => weightOf(view, patch)), most = Math.max(...weights) || 1;
+  const weights = all(view).map((patch) => weightHere(view, patch)), most = Math.max(...weights) || 1;
   ink.drawImage(image, 0, 0, wide, high);
   const box = (patch) => { // whole pixels, so that patches neither overlap nor leave gaps
     const edge = (i, n, size) => Math.round((i * size * ratio) / n) / ratio, row = Math.floor(patch / columns), column = patch % columns;
@@ -117,7 +117,7 @@ function show(view, row) {
 }
 
 function showReadout(view) {
-  const { d, at, patch, title, read } = view, weights = all(view).map((each) => weightOf(view, each)), sum = weights.reduce((a, b) => a + b, 0);
+  const { d, at, patch, title, read } = view, weights = all(view).map((each) => weightHere(view, each)), sum = weights.reduce((a, b) => a + b, 0);
   const shown = d.two && patch !== null ? patch : weights.indexOf(Math.max(...weights));
   title.textContent = `Picture shaded by the weights of query ${named(placeOf(d, at), d.labels[at])}`;
   const which = d.two && patch !== null ? "" : "strongest ", weight = weightAt(d, at * d.shape[3] + shown + d.before);
