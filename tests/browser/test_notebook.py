@@ -284,7 +284,7 @@ def test_firefox_and_webkit_draw_it_too(other: Window, tmp_path: Path) -> None:
         weights[1, 2, int(0.75 * T)].max(), rel=5e-4
     )
     blank = other.run(
-        """() => all("canvas").filter(each => each.getClientRects().length).filter(each => each.width * each.height < 1000 ||
-        new Set(each.getContext("2d").getImageData(0, 0, each.width, each.height).data).size < 10).length"""
+        """() => all("canvas").filter(each => each.getClientRects().length && (each.width * each.height < 1000 ||
+        new Set(each.getContext("2d").getImageData(0, 0, each.width, each.height).data).size < 10)).length"""
     )
     assert blank == 0 and other.wrong() == []
