@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 from attnviz.compute.lessons import lessons
 from attnviz.equations import tex_lines
-from attnviz.exercises import SUBJECTS
+from attnviz.exercises import SPOKEN, SUBJECTS
 from attnviz.mistakes import load_mistake
 from attnviz.practice.drills import KINDS, LEVELS, Progress, Question, question_set, score_card
-from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer
+from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer, SpokenAnswer
 from attnviz.practice.drills.sets import GAPS, Tally
 from attnviz.practice.task import CHECK, Task
 from attnviz.practice.tasks import TASKS
@@ -41,6 +41,7 @@ __all__ = [
 
 INTERVIEW_QUESTIONS, INTERVIEW_MINUTES = 10, 15
 MAX_REPEATED = 10
+OF_OTHERS = SPOKEN | {"mistakes": "Mistakes"}  # subjects of questions that are no drills
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Attempt:
     answered: bool = False  # the question on screen has its answer
     again: Question | None = None
     again_given: str = ""
+    plan: tuple[str, ...] = ()  # of a mixed interview: the form of each question
+    stamps: tuple[float, ...] = ()  # when each answer was given
 
     @property
     def at(self) -> int:
@@ -91,7 +94,15 @@ class Attempt:
             return self.stop()
         if self.again:
             return replace(self, again_given=given, answered=True)
-        return replace(self, given=(*self.given, given), answered=self.feedback)
+        return replace(self, given=(*self.given, given), answered=self.feedback, stamps=(*self.stamps, now))
+
+    def used(self, i: int) -> float:
+        """Return the seconds that question i took, from the answer before; it has been answered."""
+        return self.stamps[i] - (self.stamps[i - 1] if i else self.began)
+
+    def given_again(self, i: int, given: str) -> Attempt:
+        """Replace an answer: the points of a spoken one are ticked afterwards."""
+        return replace(self, given=(*self.given[:i], given, *self.given[i + 1 :]))
 
     def next(self, due: Sequence[Question] = ()) -> Attempt:
         """Go to the next question. due: missed questions to repeat; the first of them comes before the next of the set.
@@ -147,8 +158,14 @@ def to_store(progress: Progress) -> dict[str, Any]:
 def with_answers(progress: Progress, attempt: Attempt) -> Progress:
     """Return the progress updated with every answer of an attempt."""
     for question, grade in zip(attempt.questions, attempt.grades(), strict=False):
-        progress = progress.after(question, grade.right)
+        if question.kind in KINDS:  # neither a spoken question nor a mistake
+            progress = progress.after(question, grade.right)
     return progress
+
+
+def subject_name(subject: str) -> str:
+    """Return the name of a question's subject, also of a spoken one."""
+    return OF_OTHERS.get(subject) or SUBJECTS[subject]
 
 
 def solution_tex(question: Question) -> str:
@@ -194,7 +211,8 @@ def pages_to_review(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]
         if not grade.right:
             for name, address in (where(question), *lessons_on(question)):
                 by_subject.setdefault(question.subject, {}).setdefault(name, address)
-    return [(SUBJECTS[subject], list(by_subject[subject].items())) for subject in SUBJECTS if subject in by_subject]
+    ordered = dict.fromkeys((*SUBJECTS, *by_subject))
+    return [(subject_name(subject), list(by_subject[subject].items())) for subject in ordered if subject in by_subject]
 
 
 def orders(question: Question, given: str) -> dict[str, str]:
@@ -223,6 +241,8 @@ def cell_of(given: object) -> tuple[int, int] | None:
 
 def shown(question: Question, given: str) -> str:
     """Return the given answer in one line, as it was chosen or typed."""
+    if isinstance(question.answer, SpokenAnswer):
+        return "said aloud" if given else "no answer"
     options: Sequence[str] = getattr(question.answer, "options", ())
     if options and given.isdecimal() and int(given[:3]) < len(options):
         return options[int(given[:3])]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from attnviz.compute.practice import Attempt, orders, pages_to_review, shown, tallies
-from attnviz.exercises import SUBJECTS
+from attnviz.compute.practice import Attempt, orders, pages_to_review, shown, subject_name, tallies
 from attnviz.figures import theme
 
 STYLE = """
@@ -19,7 +18,7 @@ section { break-inside: avoid; border-top: 1px solid #bbb; margin-top: 1em; }
 def card(attempt: Attempt) -> str:
     """Return the score card as a stand-alone HTML page."""
     grades = attempt.grades()
-    rows = "".join(f"<tr><td>{SUBJECTS[t.subject]}<td>{t.right}<td>{t.asked}</tr>" for t in tallies(attempt))
+    rows = "".join(f"<tr><td>{subject_name(t.subject)}<td>{t.right}<td>{t.asked}</tr>" for t in tallies(attempt))
     again = "".join(
         f"<li>{escape(subject)}: {escape(', '.join(name for name, _ in places))}"
         for subject, places in pages_to_review(attempt)

@@ -125,3 +125,34 @@ def test_the_view_of_a_card_has_what_not_every_model_has(link: str) -> None:
     """All other elements are on their pages with any settings: tests/ui/test_lessons_pages.py."""
     page, _, query = link.partition("?")
     assert _unusual()[link].key in keys(opened(PAGES[page].file, **dict(parse_qsl(query))))
+
+
+def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None:
+    last = {"minutes": 15, "right": 1, "asked": 8, "used": 600, "at": "2026-11-20T08:00:00Z"}
+    app = opened(PRACTICE, {"progress": Progress(mocks=(last,))}, tab="interview", interview="15", question_set="11")
+    assert "8 questions in 15 minutes" in said(app) and "2 to answer aloud, 3 to compute, 1 on reading code" in said(
+        app
+    )
+    press(app, "start-interview")
+    attempt = app.session_state["practice attempt"]
+    assert attempt.plan[0] == "spoken" and attempt.questions[0].text in said(app)
+    next(button for button in app.button if button.label == "I have said it").click().run()
+    for _ in range(7):
+        next(button for button in app.button if button.label == "I do not know").click().run()
+        assert not app.exception and not app.error
+    assert "0 of 8 right in" in said(app) and "Last time, on 2026-11-20: 1 of 8 right in 10:00; 1 fewer now" in said(
+        app
+    )
+    points = [box for box in app.main.checkbox if box.key.startswith("said-0-")]
+    assert len(points) == len(attempt.questions[0].answer.points)
+    for key in [box.key for box in points[:4]]:
+        app.checkbox(key=key).check().run()
+    assert "1 of 8 right in" in said(app) and "as many now" in said(app)
+    press(app, "keep-card")
+    kept = app.session_state["progress"]
+    assert len(kept.mocks) == 2 and kept.mocks[0]["forms"]["spoken"][:2] == [1, 2]
+    assert kept.cards[attempt.questions[0].kind].interval_days == 1
+    assert {id: card.due for id, card in kept.cards.items()}[attempt.questions[5].kind] == TODAY.isoformat()
+    assert app.button(key="keep-card").disabled and "Last time, on 2026-11-20" in said(app)
+    press(app, "leave")
+    assert "8 questions in 15 minutes" in said(app)

@@ -277,6 +277,28 @@ class CellAnswer:
         return self.named(self.cell)
 
 
+@dataclass(frozen=True)
+class SpokenAnswer:
+    """An answer said aloud. It is given as "said", then the numbers of the points that the person ticks: "said 0 2"."""
+
+    points: tuple[str, ...]
+    least: float = 2 / 3  # the share of them from which it is right
+
+    def clashes(self) -> bool:
+        return False
+
+    def ticked(self, given: str) -> frozenset[int]:
+        """Return the indices of the ticked points."""
+        return frozenset(int(n) for n in re.findall(r"\d{1,2}", given)) & frozenset(range(len(self.points)))
+
+    def grade(self, given: str) -> Grade:
+        n = len(self.ticked(given))
+        return Grade(n >= self.least * len(self.points), f"{n} of {len(self.points)} points ticked.")
+
+    def shown(self) -> str:
+        return "the points below"
+
+
 def _repeats(*answers: object) -> bool:
     return len(set(answers)) < len(answers)
 
@@ -311,7 +333,7 @@ def _shapes(given: str) -> list[tuple[int, ...]]:
     return [*found, *(_shapes(merged) if merged != text and "," in merged else [])]
 
 
-Answer = NumberAnswer | ShapeAnswer | ChoiceAnswer | OrderAnswer | ExpressionAnswer | CellAnswer
+Answer = NumberAnswer | ShapeAnswer | ChoiceAnswer | OrderAnswer | ExpressionAnswer | CellAnswer | SpokenAnswer
 
 
 def known(*pairs: tuple[Expression | float, str] | None) -> tuple[Wrong, ...]:

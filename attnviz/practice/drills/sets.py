@@ -56,9 +56,9 @@ class Tally:
 
 
 def score_card(questions: Sequence[Question], right: Sequence[bool]) -> list[Tally]:
-    """Count right answers by subject, in the order of SUBJECTS, without subjects that were not asked."""
+    """Count right answers by subject, in the order of SUBJECTS and then of the questions, without those not asked."""
     rows = []
-    for subject in SUBJECTS:
+    for subject in dict.fromkeys((*SUBJECTS, *(question.subject for question in questions))):
         own = [ok for question, ok in zip(questions, right, strict=True) if question.subject == subject]
         if own:
             rows.append(Tally(subject, sum(own), len(own)))

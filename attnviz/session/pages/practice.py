@@ -44,6 +44,7 @@ class PracticeSettings:
     questions: int = setting(10, Number(1, 50))  # in a set
     minutes: int = setting(0, Number(0, 120))  # for a set; 0: no limit
     question_set: int = setting(1, Number(0, 999_999))  # seed of the set, equal for everyone with the link
+    interview: str = setting("", Choice(("", "15", "30", "60")))  # minutes of the mixed one; "": ten computed questions
     deck: str = setting("", Choice(("", DUE, *SPOKEN)))  # which questions are asked aloud; "": all
     card: str = setting("", Choice(("", *CARDS)))  # the question to answer aloud; "": the one that comes next
     task: str = setting("gqa", Choice(tuple(TASKS)))  # to write yourself

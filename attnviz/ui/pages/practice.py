@@ -16,6 +16,7 @@ from attnviz.ui import keeping, state
 from attnviz.ui import progress as kept
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_code as code
+from attnviz.ui.pages import practice_interview as interview
 from attnviz.ui.pages import practice_spoken as spoken
 
 PAGE = PAGES["practice"]
@@ -94,15 +95,12 @@ def _set_controls() -> None:
 def _interview(view: View) -> None:
     attempt = attempts.current()
     if attempt and attempt.of == "interview":
-        attempts.show(attempt)
+        (interview.score_card if attempt.done and attempt.plan else attempts.show)(attempt)
         return
     if attempt and not attempt.done:
         _running("A set of questions", attempt, "drills")
         return
-    st.markdown(
-        f"**{compute.INTERVIEW_QUESTIONS} questions in {compute.INTERVIEW_MINUTES} minutes**, on all subjects and "
-        "levels, with no feedback until the end. Everyone with this page's link gets the same questions."
-    )
+    interview.about(view.settings.interview)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _set_controls()
         _start("interview", "Start the interview")

@@ -6,12 +6,20 @@ import time
 
 import streamlit as st
 
+from attnviz.compute import interview
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Question
 from attnviz.compute.score_card import card
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
-from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
+from attnviz.practice.drills.answers import (
+    CellAnswer,
+    ChoiceAnswer,
+    ExpressionAnswer,
+    NumberAnswer,
+    OrderAnswer,
+    SpokenAnswer,
+)
 from attnviz.server.selectors import COMPONENT, FORM
 from attnviz.ui import charts, state
 from attnviz.ui import progress as kept
@@ -19,6 +27,7 @@ from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
 from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.order_lines import order_lines
+from attnviz.ui.components.spoken_timer import spoken_timer
 
 ATTEMPT, SERIAL = "practice attempt", "practice serial"
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
@@ -73,7 +82,9 @@ def _continue(after: Attempt, counted: Attempt | None = None) -> None:
 def begin(of: str) -> None:
     """Begin a "set" with the settings in force, an "interview", or a repetition of the "missed" questions."""
     st.session_state[SERIAL] = _serial() + 1
-    st.session_state[ATTEMPT] = compute.begin(state.current(), of, progress(), time.monotonic())
+    s, now = state.current(), time.monotonic()
+    mixed = of == "interview" and s.interview
+    st.session_state[ATTEMPT] = interview.begin(s, now) if mixed else compute.begin(s, of, progress(), now)
     state.rerun()
 
 
@@ -88,7 +99,7 @@ def show(attempt: Attempt) -> None:
         _score_card(attempt)
         return
     question, n = attempt.question, len(attempt.questions)
-    subject = f"{compute.SUBJECTS[question.subject]} · {compute.LEVELS[question.level]}"
+    subject = f"{compute.subject_name(question.subject)} · {compute.LEVELS[question.level]}"
     st.progress(len(attempt.given) / n)
     if attempt.again:
         st.caption(
@@ -120,7 +131,8 @@ def _end_here(left: int, n: int) -> None:
 
 def _ask(question: Question, key: str) -> None:
     answer = question.answer
-    st.session_state.setdefault(key, None if isinstance(answer, ChoiceAnswer) else "")
+    said = isinstance(answer, SpokenAnswer)
+    st.session_state.setdefault(key, None if isinstance(answer, ChoiceAnswer) else "said" if said else "")
     _pictures(question, key, st.session_state[key])
     match answer:
         case CellAnswer():
@@ -130,16 +142,19 @@ def _ask(question: Question, key: str) -> None:
             st.session_state[key] = st.session_state[key] or ", ".join(str(i + 1) for i in range(len(answer.items)))
             st.caption("Drag the lines, or move them with their buttons.")
             order_lines(answer.items, key=f"{key}-order", on_order=lambda order: _put(key, order))
+        case SpokenAnswer():
+            st.caption("Answer aloud. At the end you see the points of a good answer, and tick those that you said.")
+            spoken_timer(key, key=f"{key}-timer")
     with st.form(f"form-{key}", border=False):
         if isinstance(answer, ChoiceAnswer):
             st.radio(
                 "Answer", range(len(answer.options)), index=None, key=key, horizontal=bool(question.maps),
                 format_func=lambda i: f"`{answer.options[i]}`" if answer.code else escaped(answer.options[i]),
             )  # fmt: skip
-        elif not isinstance(answer, CellAnswer | OrderAnswer):
+        elif not isinstance(answer, CellAnswer | OrderAnswer | SpokenAnswer):
             st.text_input(_label(question), key=key, width=440, autocomplete="off")
         with st.container(horizontal=True):
-            st.form_submit_button("Answer", type="primary", on_click=_take, args=(key,))
+            st.form_submit_button("I have said it" if said else "Answer", type="primary", on_click=_take, args=(key,))
             st.form_submit_button("I do not know", on_click=_take, args=("",))
     if message := st.session_state.pop("practice message", ""):
         st.warning(escaped(message))
@@ -295,7 +310,7 @@ def _score_card(attempt: Attempt) -> None:
     rows = compute.tallies(attempt)
     st.dataframe(
         {
-            "Subject": [compute.SUBJECTS[row.subject] for row in rows],
+            "Subject": [compute.subject_name(row.subject) for row in rows],
             "Right": [row.right for row in rows],
             "Asked": [row.asked for row in rows],
             "Share": [row.right / row.asked for row in rows],
@@ -304,27 +319,44 @@ def _score_card(attempt: Attempt) -> None:
         column_config={"Share": st.column_config.ProgressColumn("Share", format="percent", min_value=0, max_value=1)},
     )  # fmt: skip
     if again := compute.pages_to_review(attempt):
-        st.markdown("**To look at again**")
-        st.markdown(
-            "\n".join(
-                f"- {subject}: {', '.join(f'[{escaped(name)}]({address})' for name, address in places)}"
-                for subject, places in again
-            )
-        )
+        to_look_at_again(again)
     with st.container(horizontal=True):
-        st.button("Done", type="primary", on_click=_leave, key="leave")
+        st.button("Done", type="primary", on_click=leave, key="leave")
         st.download_button("Save the score card for printing", card(attempt), "attnviz-score.html", "text/html")
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
         mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
         with st.expander(f"{mark} {i}. {escaped(question.text)}"):
-            if question.code:
-                st.code(question.code, language="python", wrap_lines=True)
-            comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
-            st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
-            _pictures(question, f"card-{_serial()}-{i}", given, answered=True)
-            _explanation(question, given)
+            answered(question, given, f"card-{_serial()}-{i}")
 
 
-def _leave() -> None:
+def to_look_at_again(again: list[tuple[str, list[tuple[str, str]]]]) -> None:
+    """List the pages and lessons on the missed questions, by subject."""
+    st.markdown("**To look at again**")
+    st.markdown(
+        "\n".join(
+            f"- {subject}: {', '.join(f'[{escaped(name)}]({address})' for name, address in places)}"
+            for subject, places in again
+        )
+    )
+
+
+def answered(question: Question, given: str, key: str) -> None:
+    """Draw a question of a score card: what was given, the right answer, its explanation."""
+    grade = question.grade(given)
+    if question.code:
+        st.code(question.code, language="python", wrap_lines=True)
+    comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
+    st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
+    _pictures(question, key, given, answered=True)
+    _explanation(question, given)
+
+
+def replace_current(attempt: Attempt) -> None:
+    """Replace the attempt whose score card is open."""
+    st.session_state[ATTEMPT] = attempt
+
+
+def leave() -> None:
+    """Close the score card."""
     st.session_state.pop(ATTEMPT, None)
     state.rerun()

@@ -1,0 +1,211 @@
+"""The mock interview that mixes spoken, computed, code-reading and find-the-mistake questions, and its score card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from attnviz.compute import mistakes, spoken
+from attnviz.compute.practice import Attempt, pages_to_review, subject_name, tallies
+from attnviz.compute.view import View
+from attnviz.practice.drills import Question, make, question_set
+from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
+from attnviz.practice.drills.ranks import rank
+from attnviz.practice.drills.sets import kinds_at
+from attnviz.practice.spoken.schedule import AGAIN, GOOD, HARD
+from attnviz.session.lesson import page_and_link
+from attnviz.session.pages.mistakes import MISTAKES
+from attnviz.session.settings import Settings
+
+FORMS = {"spoken": "Said aloud", "computed": "Computed", "code": "Reading code", "mistake": "Finding the mistake"}
+USUAL = {"spoken": 150, "computed": 90, "code": 90, "mistake": 120}  # seconds that a question is meant to take
+ROUND = ("spoken", "computed", "mistake", "computed", "code", "spoken", "computed", "mistake")
+ROUNDS = {"15": 1, "30": 2, "60": 4}  # minutes, in links: rounds
+CODE_KINDS = ("blank_in_a_line", "wrong_line", "line_that_repeats", "lines_of_attention", "line_that_raises")
+N_LINES = 4  # to choose from
+NEVER_WRONG = ("#", '"""', "def ", "class ", "else:", "raise ")
+KNOWN, PARTLY = 0.75, 0.5  # share of a spoken question's points from which it was good, or hard
+
+
+def begin(s: Settings, now: float) -> Attempt:
+    """Begin the interview of the settings: the same questions for everyone with the link."""
+    plan = ROUND * ROUNDS[s.interview]
+    waiting = {form: iter(questions(form, plan.count(form), s.question_set)) for form in FORMS}
+    asked = tuple(next(waiting[form]) for form in plan)
+    return Attempt(asked, now, 60.0 * int(s.interview), feedback=False, of="interview", plan=plan)
+
+
+def questions(form: str, n: int, seed: int) -> list[Question]:
+    """Return n questions of a form for a seed."""
+    of = f"interview/{seed}"
+    if form == "spoken":
+        return [of_card(card) for card in _cards(of)[:n]]
+    if form == "mistake":
+        names = sorted(MISTAKES, key=lambda name: rank(of, name))
+        return [asked for name in names if (asked := of_mistake(name, rank(of, name)))][:n]
+    if form == "code":
+        return [make(kind, rank(of, kind, i) % 10**6) for i, kind in enumerate(kinds_at(of, CODE_KINDS, n))]
+    drawn = question_set("", 3, 3 * n, seed)
+    return [asked for asked in drawn if asked.kind not in CODE_KINDS][:n]
+
+
+def _cards(of: str) -> list[spoken.Card]:
+    """Return the cards in random order, each subject once before one comes again."""
+    by_subject: dict[str, list[spoken.Card]] = {}
+    for card in sorted(spoken.deck().values(), key=lambda card: rank(of, card.id)):
+        by_subject.setdefault(card.subject, []).append(card)
+    return [card for each in zip_longest(*by_subject.values()) for card in each if card]
+
+
+def of_card(card: spoken.Card) -> Question:
+    """Return a card as a question, whose answer is graded by the points that the person ticks afterwards."""
+    page, link = page_and_link(card.lines["Link"], card.link)
+    points = tuple(spoken.filled(point.text, card) for point in card.points)
+    return Question(
+        spoken.filled(card.question, card), SpokenAnswer(points), spoken.filled(card.answer, card),
+        link=(page.path, link), kind=card.id, subject=card.subject, level=card.level,
+    )  # fmt: skip
+
+
+def of_mistake(name: str, seed: int) -> Question | None:
+    """Return a mistake as a question for its line; None if its code has too few other lines."""
+    excerpt = mistakes.excerpt(View(Settings(mistake=name)))
+    wrong = min(excerpt.mistaken)
+    line, mistake = excerpt.lines[wrong].strip(), mistakes.load_mistake(name)
+    code = [i for i, each in enumerate(excerpt.lines) if i == wrong or (i not in excerpt.mistaken and _is_code(each))]
+    at, longest = code.index(wrong), len(code) - N_LINES
+    starts = range(max(0, at - N_LINES + 1), max(0, min(at, longest)) + 1)  # so that the place of the line differs
+    start = starts[seed % len(starts)]
+    shown = [excerpt.lines[i].strip() for i in code[start : start + N_LINES]]
+    if len(shown) < 3 or len({*shown}) < len(shown):
+        return None
+    explained = tuple("" if each == line else "This line is right." for each in shown)
+    return Question(
+        f"This code runs in {excerpt.files[0]}. Which line has the mistake?",
+        ChoiceAnswer(tuple(shown), shown.index(line), explained, code=True), mistake.what,
+        link=("mistakes", {"mistake": name, "hunt": "0"}), code="\n".join(excerpt.lines), kind=f"mistake_{name}",
+        subject="mistakes", level=2, seed=seed % 10**6,
+    )  # fmt: skip
+
+
+def _is_code(line: str) -> bool:
+    """Check whether one can doubt a line: it is no comment, no part of a docstring, no head of a function."""
+    line = line.strip()
+    return len(line) > 3 and not line.startswith(NEVER_WRONG) and not line.endswith((".", '"""'))
+
+
+# ---- the score card
+
+
+@dataclass(frozen=True)
+class FormTally:
+    """The questions of one form: right, asked, and the seconds used beside those that are usual."""
+
+    form: str
+    right: int
+    asked: int
+    used: int
+    usual: int
+
+
+def by_form(attempt: Attempt) -> list[FormTally]:
+    """Count right answers and time by form; questions that were not reached have neither time nor usual time."""
+    rows, grades = [], attempt.grades()
+    for form in FORMS:
+        own = [i for i, each in enumerate(attempt.plan) if each == form]
+        reached = [i for i in own if i < len(attempt.stamps)]
+        used = sum(attempt.used(i) for i in reached)
+        rows.append(
+            FormTally(form, sum(grades[i].right for i in own), len(own), round(used), USUAL[form] * len(reached))
+        )
+    return [row for row in rows if row.asked]
+
+
+def clock(seconds: float) -> str:
+    """Write a time: 2:05."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def summary(attempt: Attempt) -> dict[str, Any]:
+    """Return the score card in few bytes, to keep and to compare with."""
+    return {
+        "minutes": round(attempt.seconds / 60),
+        "right": sum(grade.right for grade in attempt.grades()),
+        "asked": len(attempt.questions),
+        "used": round(attempt.stamps[-1] - attempt.began) if attempt.stamps else 0,
+        "subjects": {row.subject: [row.right, row.asked] for row in tallies(attempt)},
+        "forms": {row.form: [row.right, row.asked, row.used, row.usual] for row in by_form(attempt)},
+    }
+
+
+def compared(now: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str:
+    """Say how the last interview of this length went, or return "". before: what a browser kept: it can be anything."""
+    for each in before:
+        counts = [each.get(name) for name in ("right", "asked", "used")]
+        if each.get("minutes") != now["minutes"] or not all(map(_is_count, counts)):
+            continue
+        right, asked, used = (int(str(count)) for count in counts)
+        more = now["right"] - right
+        change = f"{abs(more)} {'more' if more > 0 else 'fewer'} now" if more else "as many now"
+        day = str(each.get("at", ""))[:10]
+        return f"Last time, on {day}: {right} of {asked} right in {clock(used)}; {change}."
+    return ""
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**6
+
+
+def grades_of_cards(attempt: Attempt) -> dict[str, int]:
+    """Return the grade that each spoken question earned, by its card's id, from the share of its points."""
+    earned = {}
+    for question, given in zip(attempt.questions, attempt.given, strict=True):
+        if isinstance(question.answer, SpokenAnswer):
+            share = len(question.answer.ticked(given)) / len(question.answer.points)
+            earned[question.kind] = GOOD if share >= KNOWN else HARD if share >= PARTLY else AGAIN
+    return earned
+
+
+def as_json(attempt: Attempt) -> str:
+    return json.dumps({"attnviz interview": 1, **summary(attempt)}, indent=1)
+
+
+def as_markdown(attempt: Attempt) -> str:
+    """Return the score card as Markdown."""
+    about = summary(attempt)
+    lines = [
+        f"# Mock interview: {about['right']} of {about['asked']} right in {clock(about['used'])}", "",
+        *_table(("Subject", "Right", "Asked"), ((subject_name(t.subject), t.right, t.asked) for t in tallies(attempt))),
+        *_table(
+            ("Form", "Right", "Asked", "Time", "Usual"),
+            ((FORMS[t.form], t.right, t.asked, clock(t.used), clock(t.usual)) for t in by_form(attempt)),
+        ),
+    ]  # fmt: skip
+    if again := pages_to_review(attempt):
+        lines += ["## To look at again", ""]
+        lines += [
+            f"- {subject}: {', '.join(f'{name} ({address})' for name, address in places)}" for subject, places in again
+        ]
+        lines.append("")
+    for i, (question, grade) in enumerate(zip(attempt.questions, attempt.grades(), strict=True)):
+        lines += [
+            f"## {i + 1}. {'Right' if grade.right else 'Not right'}, {time_of(attempt, i)}",
+            "",
+            question.text,
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    written = [head, ["---"] * len(head), *rows]
+    return [*(f"| {' | '.join(map(str, row))} |" for row in written), ""]
+
+
+def time_of(attempt: Attempt, i: int) -> str:
+    """Say the time that a question took beside the usual."""
+    usual = f"usual {clock(USUAL[attempt.plan[i]])}"
+    return f"{clock(attempt.used(i))}, {usual}" if i < len(attempt.stamps) else f"not reached, {usual}"

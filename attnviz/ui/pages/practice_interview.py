@@ -1,0 +1,128 @@
+"""The mock interview of the page Practice: its lengths, and the score card of one that mixes forms of questions."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from attnviz.compute import interview as compute
+from attnviz.compute import practice, spoken
+from attnviz.compute.practice import Attempt, Question
+from attnviz.figures.drawing import escaped
+from attnviz.phrases import count
+from attnviz.practice.drills.answers import SpokenAnswer
+from attnviz.ui import progress, state
+from attnviz.ui.pages import practice_attempt as attempts
+
+LENGTHS = {"15": "15 minutes", "30": "30 minutes", "60": "60 minutes", "": "Computed only"}
+KEPT = "interview kept"  # session key: when the attempt began whose score card was kept
+
+
+def about(length: str) -> None:
+    """Draw the choice of length, and what is asked."""
+    state.control(
+        st.segmented_control, "Length", "interview", options=list(LENGTHS), format_func=LENGTHS.__getitem__,
+        required=True,
+    )  # fmt: skip
+    if not length:
+        asked = f"**{practice.INTERVIEW_QUESTIONS} computed questions in {practice.INTERVIEW_MINUTES} minutes**"
+        st.markdown(
+            f"{asked}, on all subjects and levels, with no feedback until the end. Everyone with this page's link gets "
+            "the same questions."
+        )
+        return
+    n = {form: compute.ROUNDS[length] * compute.ROUND.count(form) for form in compute.FORMS}
+    spoken_, computed, code, mistakes = n.values()
+    st.markdown(
+        f"**{count(sum(n.values()), 'question')} in {length} minutes**: {spoken_} to answer aloud, {computed} to "
+        f"compute, {code} on reading code, {mistakes} on finding a mistake, with no feedback until the end. Then you "
+        "tick the points that you said. Everyone with this page's link gets the same questions."
+    )
+
+
+def score_card(attempt: Attempt) -> None:
+    """Draw the score card: by subject, by form with the time used, what to look at again, and each question."""
+    card = compute.summary(attempt)
+    st.markdown(f"## {card['right']} of {card['asked']} right in {compute.clock(card['used'])}")
+    kept = st.session_state.get(KEPT) == attempt.began
+    before = progress.get().mocks[kept:]
+    if said := compute.compared(card, before):
+        st.markdown(escaped(said))
+    if any(isinstance(question.answer, SpokenAnswer) for question in attempt.questions):
+        st.caption("Tick below what you said aloud: an answer with two thirds of its points counts as right.")
+    _tables(attempt)
+    if again := practice.pages_to_review(attempt):
+        attempts.to_look_at_again(again)
+    with st.container(horizontal=True):
+        st.button(
+            "Kept in this browser" if kept else "Keep to compare with the next", type="primary", key="keep-card",
+            disabled=kept, on_click=_keep, args=(attempt,),
+        )  # fmt: skip
+        st.download_button("Save as Markdown", compute.as_markdown(attempt), "attnviz-interview.md", "text/markdown")
+        st.download_button("Save as JSON", compute.as_json(attempt), "attnviz-interview.json", "application/json")
+        st.button("Done", key="leave", on_click=attempts.leave)
+    for i, (question, given) in enumerate(zip(attempt.questions, attempt.given, strict=True)):
+        _question(attempt, i, question, given)
+
+
+def _tables(attempt: Attempt) -> None:
+    rows, forms = practice.tallies(attempt), compute.by_form(attempt)
+    st.table(
+        {
+            "Form": [compute.FORMS[row.form] for row in forms],
+            "Right": [f"{row.right} of {row.asked}" for row in forms],
+            "Time": [compute.clock(row.used) for row in forms],
+            "Usual": [compute.clock(row.usual) for row in forms],
+        },
+        hide_index=True, width="content", border="horizontal",
+    )  # fmt: skip
+    st.table(
+        {
+            "Subject": [practice.subject_name(row.subject) for row in rows],
+            "Right": [f"{row.right} of {row.asked}" for row in rows],
+        },
+        hide_index=True, width="content", border="horizontal",
+    )  # fmt: skip
+
+
+def _question(attempt: Attempt, i: int, question: Question, given: str) -> None:
+    grade = question.grade(given)
+    mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
+    with st.expander(f"{mark} {i + 1}. {escaped(question.text)} :small[({compute.time_of(attempt, i)})]"):
+        if not isinstance(question.answer, SpokenAnswer):
+            attempts.answered(question, given, f"card-{i}")
+            return
+        if given:
+            _points(i, question.answer, given)
+        st.markdown(f"**A model answer.** {escaped(question.because)}")
+        name, address = spoken.place(spoken.deck()[question.kind])
+        st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
+
+
+def _points(i: int, answer: SpokenAnswer, given: str) -> None:
+    ticked = answer.ticked(given)
+    for n, point in enumerate(answer.points):
+        key = f"said-{i}-{n}"
+        st.session_state[key] = n in ticked
+        st.checkbox(escaped(point), key=key, on_change=_tick, args=(i, n))
+
+
+def _tick(i: int, n: int) -> None:
+    """Record that a point was said, or was not."""
+    attempt = attempts.current()
+    if attempt is None or not attempt.done:
+        return
+    answer = attempt.questions[i].answer
+    assert isinstance(answer, SpokenAnswer)
+    ticked = answer.ticked(attempt.given[i]) ^ {n}
+    attempts.replace_current(attempt.given_again(i, " ".join(["said", *map(str, sorted(ticked))])))
+    state.rerun("tabs")
+
+
+def _keep(attempt: Attempt) -> None:
+    """Keep the score card in the browser, and let the spoken questions come back by their points."""
+    progress.add_mock(compute.summary(attempt))
+    known, today = progress.get().cards, progress.today()
+    for id, grade in compute.grades_of_cards(attempt).items():
+        progress.set_card(id, spoken.after(known.get(id), grade, today))
+    st.session_state[KEPT] = attempt.began
+    state.rerun("tabs")

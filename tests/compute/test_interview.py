@@ -1,0 +1,114 @@
+"""The mock interview that mixes forms: what it asks, the time that it takes, its score card, and the last one."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from attnviz.compute import interview
+from attnviz.compute.practice import Attempt, Progress, pages_to_review, shown, with_answers
+from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
+from attnviz.session.pages.mistakes import MISTAKES
+from attnviz.session.settings import Settings
+from tests.practice.forms import forms
+
+
+def begun(minutes: str = "15", seed: int = 11) -> Attempt:
+    return interview.begin(Settings(interview=minutes, question_set=seed), 100.0)
+
+
+def answered(attempt: Attempt, seconds: float) -> Attempt:
+    """Answer each question rightly, after as many seconds each; of spoken ones all points but one are ticked."""
+    for i, question in enumerate(attempt.questions, 1):
+        answer = question.answer
+        given = " ".join(["said", *map(str, range(len(answer.points) - 1))]) if isinstance(answer, SpokenAnswer) else ""
+        attempt = attempt.answer(given or forms(answer)[0], 100.0 + i * seconds)
+    return attempt
+
+
+@pytest.mark.parametrize(("minutes", "n"), [("15", (2, 3, 1, 2)), ("30", (4, 6, 2, 4)), ("60", (8, 12, 4, 8))])
+def test_each_length_has_its_forms_and_its_usual_times_fill_it(minutes: str, n: tuple[int, ...]) -> None:
+    attempt = begun(minutes)
+    assert tuple(attempt.plan.count(form) for form in interview.FORMS) == n
+    assert attempt.seconds == 60 * int(minutes) == sum(interview.USUAL[form] for form in attempt.plan)
+    kinds = [question.kind for question in attempt.questions]
+    spoken = [question for question in attempt.questions if isinstance(question.answer, SpokenAnswer)]
+    assert len({question.id for question in attempt.questions}) == len(kinds)
+    assert len({question.subject for question in spoken}) == min(len(spoken), 8)
+    assert [each.text for each in begun(minutes).questions] == [each.text for each in attempt.questions]
+    assert [each.text for each in begun(minutes, 12).questions] != [each.text for each in attempt.questions]
+    code = [kind for kind, form in zip(kinds, attempt.plan, strict=True) if form == "code"]
+    assert set(code) <= set(interview.CODE_KINDS) and len({*code}) == len(code)
+    assert max(Counter(kinds).values()) <= 2
+
+
+def test_a_mistake_is_one_of_the_lines_shown_at_different_places() -> None:
+    asked = {(name, seed): interview.of_mistake(name, seed) for name in MISTAKES for seed in range(3)}
+    found = {key: question for key, question in asked.items() if question}
+    places = Counter()
+    for (name, _), question in found.items():
+        assert isinstance(question.answer, ChoiceAnswer) and question.grade(str(question.answer.right)).right
+        line = question.answer.options[question.answer.right]
+        assert line in question.code and question.link == ("mistakes", {"mistake": name, "hunt": "0"})
+        assert not any(option.startswith(("#", '"""', "def ")) for option in question.answer.options)
+        places[question.answer.right] += 1
+    assert len({name for name, _ in found}) >= 0.6 * len(MISTAKES)
+    assert len(places) >= 3 and max(places.values()) < 0.6 * len(found)
+
+
+def test_the_score_card_counts_points_and_time_by_form_and_subject() -> None:
+    attempt = answered(begun(), 60.0)
+    assert attempt.done and all(grade.right for grade in attempt.grades())
+    rows = {row.form: (row.right, row.asked, row.used, row.usual) for row in interview.by_form(attempt)}
+    assert rows == {
+        "spoken": (2, 2, 120, 300), "computed": (3, 3, 180, 270), "code": (1, 1, 60, 90), "mistake": (2, 2, 120, 240),
+    }  # fmt: skip
+    card = interview.summary(attempt)
+    assert (card["minutes"], card["right"], card["asked"], card["used"]) == (15, 8, 8, 480)
+    assert sum(right for right, _ in card["subjects"].values()) == 8
+    assert json.loads(interview.as_json(attempt))["forms"]["code"] == [1, 1, 60, 90]
+    written = interview.as_markdown(attempt)
+    assert "# Mock interview: 8 of 8 right in 8:00" in written and "| Reading code | 1 | 1 | 1:00 | 1:30 |" in written
+    assert len(json.dumps(interview.summary(answered(begun("60"), 9)))) < 2_000  # of 4,000 that a browser keeps
+
+
+def test_points_are_ticked_afterwards_and_cards_come_back_by_them() -> None:
+    attempt = answered(begun(), 60.0)
+    first = attempt.plan.index("spoken")
+    answer, id = attempt.questions[first].answer, attempt.questions[first].kind
+    assert isinstance(answer, SpokenAnswer)
+    grades = {}
+    for n in range(len(answer.points) + 1):
+        ticked = attempt.given_again(first, " ".join(["said", *map(str, range(n))]))
+        grades[n] = interview.grades_of_cards(ticked)[id], ticked.grades()[first].right
+    assert len(answer.points) == 5
+    assert grades == {0: (0, False), 1: (0, False), 2: (0, False), 3: (1, False), 4: (2, True), 5: (2, True)}
+    assert shown(attempt.questions[first], "said 0 9") == "said aloud"
+    assert answer.ticked("said 0 9 x") == {0}
+
+
+def test_an_interview_that_is_ended_early_has_no_time_for_what_was_not_reached() -> None:
+    attempt = begun()
+    attempt = attempt.answer("", 190.0).stop()
+    assert attempt.done and [row.used for row in interview.by_form(attempt)] == [90, 0, 0, 0]
+    assert [row.usual for row in interview.by_form(attempt)] == [150, 0, 0, 0]
+    assert interview.time_of(attempt, 0) == "1:30, usual 2:30"
+    assert interview.time_of(attempt, 1) == "not reached, usual 1:30"
+    assert "Mistakes" in dict(pages_to_review(attempt))
+    counted = with_answers(Progress(), attempt)
+    assert sum(asked for _, asked in counted.counts.values()) == 4  # drills: three computed, one on code
+
+
+def test_the_last_interview_of_this_length_is_compared_whatever_a_browser_kept() -> None:
+    now = interview.summary(answered(begun(), 60.0))
+    last = {"minutes": 15, "right": 5, "asked": 8, "used": 725, "at": "2026-11-28T20:00:00Z"}
+    foreign = [
+        {},
+        {"minutes": 15},
+        {"minutes": 15, "right": "5", "asked": 8, "used": 1},
+        {**last, "minutes": 30},
+    ]
+    assert interview.compared(now, [*foreign, last]) == ("Last time, on 2026-11-28: 5 of 8 right in 12:05; 3 more now.")
+    assert interview.compared({**now, "right": 5}, [last]).endswith("; as many now.")
+    assert interview.compared({**now, "right": 3}, [last]).endswith("; 2 fewer now.")
+    assert interview.compared(now, foreign) == "" == interview.compared(now, [])
