@@ -39,7 +39,7 @@ def encoder_decoder() -> AttentionRun:
         "cross": _weights(3, 2, 3, 13, 7),
     }  # fmt: skip
     tokens = {"encoder": [f"▁e{i}" for i in range(7)], "decoder": [f"▁d{i}" for i in range(13)]}
-    return run_of(attention, tokens, title="A small T5")
+    return run_of(attention, tokens, title="A small T5", names=["block.2", "block.5"])
 
 
 def decoder(**other: object) -> AttentionRun:

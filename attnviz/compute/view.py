@@ -81,6 +81,11 @@ class View:
         return self.saved is not None and self.saved.of.cross
 
     @property
+    def layer_names(self) -> list[str]:
+        """What a saved run calls its layers; empty where it does not name them."""
+        return list(self.saved.saved.names or ()) if self.saved else []
+
+    @property
     def sides(self) -> Sides | None:
         """What the rows and the columns of a saved run's maps are; None where both are the tokens of the text."""
         return self.saved.sides if self.saved else None

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnviz.compute.view import View
 from attnviz.cost import summary
+from attnviz.figures.drawing import quoted
 from attnviz.mechanisms import Mixer
-from attnviz.phrases import count
+from attnviz.phrases import count, listed
+
+if TYPE_CHECKING:
+    from attnviz.compute.recorded import RecordedRun
+
+MAX_NAMED = 6  # layers
 
 
 def sharing(view: View) -> str:
@@ -34,17 +40,34 @@ def grid_options(mixers: Sequence[Mixer]) -> dict[str, Any]:
 
 def run_title(view: View) -> str:
     """Return the title of a picture of the whole run: the heads, the text's length, the weights."""
-    if view.saved and view.two_texts:
-        sizes = f"{count(len(view.labels), 'query token')}, {count(len(view.key_labels), 'key token')}"
-        return f"{view.saved.of.title.capitalize()}: {sharing(view)}, {sizes}, {view.origin}"
+    if view.saved:
+        return _run_title(view, view.saved)
     return f"{sharing(view)}, {count(len(view.ids), 'token')}, {view.origin}"
+
+
+def _run_title(view: View, saved: RecordedRun) -> str:
+    sizes = count(len(view.ids), "token")
+    if view.two_texts:
+        sizes = f"{count(len(view.labels), 'query token')}, {count(len(view.key_labels), 'key token')}"
+    several = view.two_texts or len(saved.saved.kinds) > 1
+    kind = f"{saved.of.title.capitalize()}: " if several else ""
+    return f"{kind}{sharing(view)}, {sizes}, {view.origin}"
 
 
 def headline(view: View) -> str:
     """Return the sentence on the run for the top of a page."""
     if view.saved:
-        return f"{run_title(view)}."
+        return f"{run_title(view)}.{_about_layers(view.layer_names)}"
     return f"{run_title(view)}, traced in {view.trace.seconds * 1000:.0f} ms."
+
+
+def _about_layers(names: list[str]) -> str:
+    """Say what a saved run calls its layers, which are numbered in its order; "" where it does not name them."""
+    if not names:
+        return ""
+    named = [f"{i} is {quoted(name)}" for i, name in enumerate(names[:MAX_NAMED])]
+    more = f"; {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f" Its layers are numbered in the file's order: {listed(named)}{more}."
 
 
 def split_text(view: View) -> str:

@@ -23,6 +23,7 @@ from tests.pages import (
     opened,
     pictures,
     said,
+    sent,
     sentences,
     shown,
     titles,
@@ -89,6 +90,8 @@ def test_a_kind_is_chosen_in_the_sidebar_and_is_part_of_the_link(own_machine, tm
     checked(kinds.set_value("cross").run())
     assert linked(app)["run_kind"] == "cross"
     assert "Cross-attention: 3 heads in 2 layers, 13 query tokens, 7 key tokens" in said(app)
+    assert "layers are numbered in the file's order: 0 is “block.2” and 1 is “block.5”" in said(app).replace("\\", "")
+    assert '"rows":["block.2","block.5"]' in sent(app).replace('", "', '","')
     assert [area.value for area in app.sidebar.text_area] == [
         "d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 d10 d11 d12",
         "e0 e1 e2 e3 e4 e5 e6",

@@ -163,6 +163,7 @@ def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-gr
         cells=cells,
         positions=merged.positions if merged else None,
         sides=view.sides,
+        row_names=view.layer_names[:n] or None,
         masks=not view.saved or view.config.causal,
     )
 

@@ -35,7 +35,8 @@ def saved(view: View) -> None:
         )  # fmt: skip
     head_grid(
         [view.traced.weights], [view.traced.allowed], view.labels, key="layer-maps", selected=(0, head),
-        on_select=lambda _, chosen: _take(chosen), row_names=[f"Layer {layer}"], sides=view.sides,
+        on_select=lambda _, chosen: _take(chosen), sides=view.sides,
+        row_names=view.layer_names[layer : layer + 1] or [f"Layer {layer}"],
         masks=view.config.causal,
         **grid_options([mixer]),
     )  # fmt: skip
