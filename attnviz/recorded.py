@@ -22,7 +22,6 @@ TOLERANCE = 0.01  # of a weight that q and k give: saved in bfloat16, a score is
 SUM_TOLERANCE = 0.002  # of a row's sum: weights rounded to float16 stay below
 N_CHECKED = 8  # rows per layer in which q and k are compared with the weights
 NO_SCORES = "This run carries no q and k: the scores before the softmax cannot be shown."
-ONE_TEXT = "The steps from score to weight are shown for one text; the queries and keys of these maps are of two."
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,6 @@ class RecordedLayers(Sequence[LayerTrace]):
         """Return why q and k do not lead to the weights of a layer; "" where they do, in the rows compared."""
         if not (self.q and self.k):
             return NO_SCORES
-        if self.kind.cross:
-            return ONE_TEXT
         apart = difference(self.q[i], self.k[i], self.kind.layers[i], _mask(self.kind))
         if apart <= TOLERANCE:
             return ""

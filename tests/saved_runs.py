@@ -52,6 +52,15 @@ def decoder(**other: object) -> AttentionRun:
     return run_of(weights, DECODED, **given | other)
 
 
+def crossed() -> AttentionRun:
+    """Return cross-attention with its q and k: 5 heads of 3 dimensions, 13 queries of one text on 7 keys of another."""
+    rng = np.random.default_rng(8)
+    q, k = (rng.normal(size=(2, 5, n, 3)).astype(np.float32) for n in (13, 7))
+    weights = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(3), np.ones((13, 7), bool))
+    tokens = {"encoder": [f"·e{i}" for i in range(7)], "decoder": [f"·d{i}" for i in range(13)]}
+    return run_of({"cross": weights}, tokens, q={"cross": q}, k={"cross": k}, title="Cross-attention with q and k")
+
+
 def continued() -> AttentionRun:
     """Return the rows of the 6 generated tokens alone, over all 17 keys."""
     weights = _weights(5, 2, 3, PROMPT + WRITTEN, PROMPT + WRITTEN, causal=True)[:, :, PROMPT:]
@@ -69,7 +78,7 @@ def picture() -> AttentionRun:
 
 RUNS: dict[str, Callable[[], AttentionRun]] = {
     "encoder": encoder, "encoder-decoder": encoder_decoder, "decoder": decoder, "continued": continued,
-    "picture": picture,
+    "picture": picture, "crossed": crossed,
 }  # fmt: skip
 
 

@@ -76,6 +76,12 @@ def test_cross_attention_has_other_keys_and_its_own_tokens():
     assert traced(run, "encoder").config.causal is False and traced(run, "decoder").config.causal is True
 
 
+def test_scores_of_cross_attention_are_those_of_its_q_and_k():
+    run = saved_runs.crossed()
+    one = traced(run).layers[1]
+    assert np.allclose(one.scores_of(3), run.q["cross"][1][3] @ run.k["cross"][1][3].T / np.sqrt(3), atol=1e-5)
+
+
 def test_rows_that_do_not_sum_to_1_are_said_and_float16_is_not_taken_for_that():
     given = saved_runs.encoder().kinds[0].layers
     halved = traced(run_of([0.5 * layer for layer in given], BERT)).layers[0].mixer

@@ -20,6 +20,7 @@ from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import DIGITS, form, printed, rounded
+from attnviz.figures.weight_formula import softmax_of
 from attnviz.phrases import count, in_quotes
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def map_caption(
     weights, allowed = maps.weights_of(head), maps.allowed  # (T, S) each
     drawn = merged.labels if merged else labels
     positions = merged.positions if merged else [str(i) for i in range(len(labels))]
-    formula, line, legend = one.mixer.map_equation(head) or _softmax(one.mixer, head, len(labels))
+    formula, line, legend = one.mixer.map_equation(head) or softmax_of(one.mixer, head, one.allowed.shape)
     read, keys = one.mixer.read_by(head), drawn if key_labels is None else key_labels
     found = f" reads {read}{_from_layer(trace, layer)}" if read else f": {_largest(weights, drawn, keys)}"
     return Caption(
@@ -112,37 +113,44 @@ def path_caption(
     query: int,
     key: int,
     name: Callable[[str], str] = in_quotes,
+    key_labels: Sequence[str] | None = None,
 ) -> Caption:
     """Write the caption of one query's scores, masked scores and weights; the equation is that of the key.
 
-    name: quotes a label and escapes it for the place where the title is shown.
+    name: quotes a label and escapes it for the place where the title is shown. key_labels: S labels, if the keys are
+    another text's.
     """
-    one = trace.layers[layer]
+    one, keys = trace.layers[layer], labels if key_labels is None else key_labels
     scores, weights, allowed = one.scores_of(head)[query], one.weights[head, query], one.allowed[query]  # (S,) each
-    asks, answers = (f"{i} {name(shortened(labels[i], LONGEST_TOKEN))}" for i in (query, key))
+    asks, answers = (
+        f"{i} {name(shortened(label, LONGEST_TOKEN))}" for i, label in ((query, labels[query]), (key, keys[key]))
+    )
     equation = weight_equation(scores, weights, allowed, query, key, one.sink_logit_of(head))
     return Caption(
         f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
         _path_note(one.mixer.scale_text, int(allowed.sum()), float(weights.sum(dtype=np.float64))),
-        _path_alt(scores, weights, allowed, labels, query, key),
+        _path_alt(scores, weights, allowed, labels[query], keys, query, key),
         equation.tex() if equation else "",
         line=equation.text() if equation else "",
         legend=meanings(equation) if equation else "",
     )
 
 
-def path_numbers(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int) -> Caption:
+def path_numbers(
+    trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int,
+    key_labels: Sequence[str] | None = None,
+) -> Caption:  # fmt: skip
     """Write the same caption, escaped for the page, with a table of the query's scores and weights by key."""
-    one = trace.layers[layer]
+    one, keys = trace.layers[layer], labels if key_labels is None else key_labels
     scores, weights, allowed = one.scores_of(head)[query], one.weights[head, query], one.allowed[query]  # (S,) each
     table = {
-        "key": list(range(len(labels))),
-        "token": list(labels),
+        "key": list(range(len(keys))),
+        "token": list(keys),
         "score": scores.astype(np.float64).tolist(),
         "after the mask": np.where(allowed, scores, -np.inf).astype(np.float64).tolist(),
         "weight": weights.astype(np.float64).tolist(),
     }
-    return replace(path_caption(trace, labels, layer, head, query, key, quoted), table=table)
+    return replace(path_caption(trace, labels, layer, head, query, key, quoted, key_labels), table=table)
 
 
 def weight_equation(
@@ -199,10 +207,10 @@ def _summing_to(total: float) -> str:
 
 
 def _path_alt(
-    scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], query: int, key: int
+    scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, asks: str, labels: Sequence[str], query: int, key: int
 ) -> str:
     rows = (
-        f"Three rows of bars for query {query} “{labels[query]}”, one bar per key: {count(len(scores), 'score')} "
+        f"Three rows of bars for query {query} “{asks}”, one bar per key: {count(len(scores), 'score')} "
         f"{_ends(printed(scores.min()), printed(scores.max()))}, {_of_unmasked(int(allowed.sum()))}, and weights"
     )
     if not allowed.any():
@@ -278,45 +286,6 @@ def _map_alt(
         f"After the first row, the largest weight is {printed(weights[q + 1, k])}, "
         f"from query {positions[q + 1]} “{labels[q + 1]}” to key {positions[k]} “{labels[k]}”."
     )
-
-
-def _softmax(mixer: Mixer, head: int, n_tokens: int) -> tuple[str, str, str]:
-    """Return the equation of a head's weights as LaTeX and as plain text, and its letters."""
-    return _weights_formula(mixer, head), _weights_line(mixer, head), _weights_legend(mixer, head, n_tokens)
-
-
-def _weights_formula(mixer: Mixer, head: int) -> str:
-    q, k = f"Q_{{{head}}}", f"K_{{{mixer.kv_head_of[head]}}}"
-    inside = mixer.scored(rf"\tfrac{{{q} {k}^\top}}{{\sqrt{{{_root_letter(mixer)}}}}}", tex=True)
-    return rf"A = \mathrm{{softmax}}\left({inside} + M\right)"
-
-
-def _root_letter(mixer: Mixer) -> str:
-    return "D" if mixer.score_root == mixer.head_dim else "n"
-
-
-def _weights_line(mixer: Mixer, head: int) -> str:
-    """Return the same formula as plain text."""
-    inside = mixer.scored(f"Q{low(head)} K{low(mixer.kv_head_of[head])}ᵀ / √{_root_letter(mixer)}")
-    return f"A = softmax({inside} + M)"
-
-
-def _weights_legend(mixer: Mixer, head: int, T: int) -> str:
-    kv_head, D = mixer.kv_head_of[head], mixer.head_dim
-    q, k = f"Q{low(head)}", f"K{low(kv_head)}"
-    keys = f"keys of {mixer.keys_read(kv_head)}" if mixer.shares_kv_heads else f"expanded {mixer.keys_read(head)}"
-    root = f"D = {D}: head_dim"
-    if mixer.score_root != D:
-        root = f"n = {mixer.score_root:g}: query_pre_attn_scalar"
-    added = f"{letters}; " if (letters := mixer.score_letters()) else ""
-    return (
-        f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; {root}; {added}M: 0, or −∞ where masked."
-    )
-
-
-def low(n: int | str) -> str:
-    """Format a whole number as a subscript."""
-    return str(n).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
 KEY_CLAUSES = {  # why a key is one of the role's, to follow "key 7 “found”"

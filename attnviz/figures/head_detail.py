@@ -14,11 +14,12 @@ from attnviz.analysis.heads import ScoreParts, score_parts
 from attnviz.equations import Equation, Value, function, tex_lines
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_captions import low, shortened, weight_equation
+from attnviz.figures.head_captions import shortened, weight_equation
 from attnviz.figures.markup import meanings
 from attnviz.figures.numbers import DIGITS, form, printed, rounded, significant
 from attnviz.figures.theme import BROWN, DIVERGING, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import BARE
+from attnviz.figures.weight_formula import low
 from attnviz.mechanisms import letter
 from attnviz.phrases import count
 
@@ -29,15 +30,21 @@ MAX_TICKS = 16
 ROWS = ("q", "k", "q × k")
 
 
-def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int) -> Drawing:
-    """Draw how one weight is computed: q, k, their products, the running sum, the score, the weight."""
-    parts = score_parts(trace, layer, head, query, key)
+def weight_by_steps(
+    trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int,
+    key_labels: Sequence[str] | None = None,
+) -> Drawing:  # fmt: skip
+    """Draw how one weight is computed: q, k, their products, the running sum, the score, the weight.
+
+    key_labels: S labels, if the keys are another text's.
+    """
+    keys, parts = labels if key_labels is None else key_labels, score_parts(trace, layer, head, query, key)
     at, added = _terms(parts)
     equations = _equations(trace, parts, layer, head, query, key)
     figure = base_figure(430, showlegend=False, hovermode="closest")
     _add_vectors(figure, parts)
     _add_sum(figure, parts, at, added)
-    asks, answers = (f"{i} {quoted(shortened(labels[i], 30))}" for i in (query, key))
+    asks, answers = (f"{i} {quoted(shortened(label, 30))}" for i, label in ((query, labels[query]), (key, keys[key])))
     outcome = f"weight {printed(parts.weight)}" if parts.allowed else "masked, so no weight"
     score = printed(parts.score)
     return Drawing(
@@ -45,7 +52,7 @@ def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, 
         title=f"Query {asks} · key {answers}: score {score}, {outcome}",
         note=_note(parts, trace.layers[layer].mixer.vectors_note),
         more=_largest_term(parts, added),
-        alt=f"{count(len(parts.order), 'product')} of query {query} “{labels[query]}” and key {key} “{labels[key]}” in "
+        alt=f"{count(len(parts.order), 'product')} of query {query} “{labels[query]}” and key {key} “{keys[key]}” in "
         f"layer {layer}, head {head} add up to {printed(parts.dot)}; divided by √{len(parts.order)}, the sum is the "
         f"score, {score}; {outcome}.",
         table={

@@ -119,17 +119,19 @@ def matrix_table(
 
 
 def stage_maps(
-    trace: Trace, labels: Sequence[str], layer: int, head: int, *, ground: str | None = None, stacked: bool = False
-) -> Drawing:
+    trace: Trace, labels: Sequence[str], layer: int, head: int, *, ground: str | None = None, stacked: bool = False,
+    key_labels: Sequence[str] | None = None,
+) -> Drawing:  # fmt: skip
     """Draw the whole head at three stages, each with its range below: scores, masked scores, weights.
 
-    ground: as for `head_map`. stacked: below each other, for a phone, on which three maps side by side are too small.
+    ground, key_labels: as for `head_map`. stacked: below each other, for a phone, on which three maps side by side are
+    too small.
     """
     one, mixer = trace.layers[layer], trace.layers[layer].mixer
     scores, weights, allowed = one.scores_of(head), one.weights[head], one.allowed  # (T, S) each
     far = max(float(np.abs(scores).max()), 1e-6)
     hue = kv_scale(mixer.kv_head_of[head], trace.config.n_kv_heads, ground=ground)
-    figure = _three_maps(labels, stacked)
+    figure = _three_maps(labels, labels if key_labels is None else key_labels, stacked)
     _add_stage(figure, 1, scores, np.ones_like(allowed), DIVERGING, (-far, far))
     _add_stage(figure, 2, scores, allowed, DIVERGING, (-far, far))
     _add_stage(figure, 3, weights, allowed, hue, (0.0, 1.0))
@@ -142,7 +144,7 @@ def stage_maps(
         f"{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
         alt=f"Three maps of layer {layer}, head {head}: scores {span(printed(low), printed(high))}; the same with "
         f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
-        table=matrix_table(scores, labels),
+        table=matrix_table(scores, labels, key_labels),
     )
 
 
@@ -163,11 +165,12 @@ def _add_stage(
         _write(figure, column, span(printed(np.nanmin(shown)), printed(np.nanmax(shown))), y=0.0, yanchor="top")
 
 
-def _three_maps(labels: Sequence[str], stacked: bool) -> Chart:
+def _three_maps(labels: Sequence[str], key_labels: Sequence[str], stacked: bool) -> Chart:
     """Return three square maps: query labels on the left, key labels above each, all in the hover text."""
-    all_ = {**FIXED, **block_ticks(labels, MAX_STAGE_CELLS), "showticklabels": False}
-    few = few_ticks(labels, MAX_STAGE_TICKS)
-    span, room = [-0.5, len(labels) - 0.5], room_for(few)
+    hidden = {**FIXED, "showticklabels": False}
+    all_keys, all_queries = ({**hidden, **block_ticks(each, MAX_STAGE_CELLS)} for each in (key_labels, labels))
+    few_keys, few = (few_ticks(each, MAX_STAGE_TICKS) for each in (key_labels, labels))
+    room = max(room_for(few), room_for(few_keys))
     above, below = room + 24, 28
     height = 3 * STACKED_SIDE + 2 * (above + below) if stacked else 248
     margin = {"l": room, "r": 8, "t": above, "b": below, "autoexpand": False}
@@ -178,11 +181,15 @@ def _three_maps(labels: Sequence[str], stacked: bool) -> Chart:
         across, down = ([0, 1], [max(0.0, top - side), top]) if stacked else ([left, left + 0.31], [0, 1])
         x, y = numbered("x", column), numbered("y", column)
         figure.update_layout(**{
-            numbered("xaxis", column): {**all_, "range": span, "domain": across, "anchor": y},
-            numbered("yaxis", column): {**all_, "range": span[::-1], "domain": down, "anchor": x},
+            numbered("xaxis", column): {
+                **all_keys, "range": [-0.5, len(key_labels) - 0.5], "domain": across, "anchor": y,
+            },
+            numbered("yaxis", column): {
+                **all_queries, "range": [len(labels) - 0.5, -0.5], "domain": down, "anchor": x,
+            },
             # overlaid, with the visible labels
             numbered("xaxis", column + 3): {
-                **FIXED, **few, "overlaying": x, "matches": x, "side": "top", "tickangle": -90, "anchor": y,
+                **FIXED, **few_keys, "overlaying": x, "matches": x, "side": "top", "tickangle": -90, "anchor": y,
             },
             numbered("yaxis", column + 3): {
                 **FIXED, **few, "overlaying": y, "matches": y, "anchor": x, "showticklabels": stacked or column == 1,

@@ -36,6 +36,7 @@ KINDS = {
     "encoder-decoder": "cross",
     "continued": "",
     "picture": "",
+    "crossed": "",
 }  # with all tabs of the Heads page; of the other pages the first two
 PLACES = [(page, tab) for page in ALL for tab in (list(page.tabs) or [""])]
 FEW = [(page, tab) for page, tab in PLACES if page.path == "heads" or tab in list(page.tabs)[:1] or not tab]
@@ -105,6 +106,17 @@ def test_q_and_k_show_the_way_from_score_to_weight_with_the_numbers_saved(own_ma
     weight = float(run.kinds[0].layers[2][4, 13, 7])
     score = float(run.q["self"][2][4, 13] @ run.k["self"][2][1, 7]) / 7**0.5
     assert f"score {score:.4f}".replace("-", "−") in titles(app) and f"weight {weight:.4f}" in titles(app)
+
+
+def test_cross_attention_with_q_and_k_shows_its_scores(own_machine, tmp_path):
+    run, at = saved_runs.crossed(), {"layer": "1", "head": "4", "query": "12", "key": "5"}
+    score = float(run.q["cross"][1][4, 12] @ run.k["cross"][1][4, 5]) / 3**0.5
+    weight = f"{run.kinds[0].layers[1][4, 12, 5]:.4f}"
+    name = saved(tmp_path, "crossed")
+    app = opened(HEADS, model=name, tab="number", **at)
+    assert f"Query 12 “·d12” · key 5 “·e5”: score {score:.4f}".replace("-", "−") in titles(app).replace("\\", "")
+    assert f"weight {weight}" in titles(app)
+    assert "become weights of at most" in titles(opened(HEADS, model=name, tab="stages", **at))
 
 
 def test_query_grouping_has_what_the_file_says(own_machine, tmp_path):

@@ -111,8 +111,12 @@ def head_path(
     key: str,
     on_cell: Callable[[int, int], None],
 ) -> None:
-    """Show one query's path from score to weight. `on_cell(query, key)` runs on a click on a bar."""
-    most = len(labels) - 1, len(labels) - 1
+    """Show one query's path from score to weight. `on_cell(query, key)` runs on a click on a bar.
+
+    labels: of the keys, (S,).
+    """
+    n_queries, n_keys = trace.layers[cell.layer].allowed.shape
+    most = n_queries - 1, n_keys - 1
     data = as_bytes(path_of(trace, labels, cell, caption))
     _mount_path(key=key, data=data, on_cell_change=on_event(key, "cell", lambda sent: on_cell(*within(sent, -1, most))))
 

@@ -226,8 +226,10 @@ def path(view: View) -> None:
         st.info(why)
         charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view)})
         return
-    caption = path_caption(view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key)
-    head_path(view.trace, view.labels, cell, caption, key="head-path", on_cell=_take_cell)
+    caption = path_caption(
+        view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key, key_labels=view.key_labels
+    )
+    head_path(view.trace, view.key_labels, cell, caption, key="head-path", on_cell=_take_cell)
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
 
 
@@ -294,7 +296,7 @@ def _map(view: View) -> Drawing:
 
 def _path(view: View) -> Caption:
     cell = _cell(view)
-    return path_numbers(view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key)
+    return path_numbers(view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key, view.key_labels)
 
 
 @state.part("tabs")

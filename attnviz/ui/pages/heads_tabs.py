@@ -44,7 +44,8 @@ def number(view: View) -> None:
     if why := view.mixer.cannot("score"):
         st.info(why)
         return
-    drawing = head_detail.weight_by_steps(view.trace, view.labels, *view.layer_and_head, view.query, view.key)
+    at = *view.layer_and_head, view.query, view.key
+    drawing = head_detail.weight_by_steps(view.trace, view.labels, *at, view.key_labels)
     charts.show(drawing, "number")
 
 
@@ -56,7 +57,9 @@ def stages(view: View) -> None:
     if note := view.mixer.score_note:
         st.caption(f"{note} The scores are drawn after that.")
     ground, stacked = st.context.theme.type, narrow_screen() and not view.settings.present
-    drawing = heads.stage_maps(view.trace, view.labels, *view.layer_and_head, ground=ground, stacked=stacked)
+    drawing = heads.stage_maps(
+        view.trace, view.labels, *view.layer_and_head, ground=ground, stacked=stacked, key_labels=view.key_labels
+    )
     charts.show(drawing, "stages")
 
 
