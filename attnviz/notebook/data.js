@@ -1,7 +1,7 @@
 // What each component draws, made of a run's header and the codes of one kind of attention. at: the kind, the selected head and
 // query, and how its map is drawn; `from`: the first layer of the grid.
 import { STEPS, printedCode } from "./decoded.js";
-import { TOUCH } from "../ui/components/call.js";
+import { clamp, TOUCH } from "../ui/components/call.js";
 import { named } from "../ui/components/packed_weights.js";
 
 const MASKED = STEPS + 1, LOWEST_TOP = 1e-3; // the lowest end of a colour scale
@@ -102,14 +102,29 @@ export function patchesOf(run, at) {
 
 // All heads of the selected layer; only the selected one is drawn until others are switched on.
 export function linesOf(run, at) {
-  const { kind, layer, head, query } = at, most = run.mostLineTokens, H = kind.heads[layer], all = Array.from({ length: H }, (_, h) => h);
-  const start = kind.tokens.length > most ? Math.max(0, query + 1 - most) : 0, keyStart = kind.cross ? 0 : Math.max(0, Math.min(start + kind.first, kind.keys.length - most));
-  const queries = kind.tokens.slice(start, start + most), keys = kind.keys.slice(keyStart, keyStart + most), T = queries.length, S = keys.length;
-  const from = startOf(kind, layer), place = (i) => from + (Math.floor(i / (T * S)) * kind.tokens.length + (Math.floor(i / S) % T) + start) * kind.keys.length + (i % S) + keyStart;
-  const cells = Uint16Array.from({ length: H * T * S }, (_, i) => (isMasked(kind, (Math.floor(i / S) % T) + start, (i % S) + keyStart) ? MASKED : kind.cells[kind.codes[place(i)]]));
+  const { kind, layer, head } = at, all = Array.from({ length: kind.heads[layer] }, (_, h) => h), { start, keyStart, T, S } = cutOf(run, at);
+  const cut = (queries, keys) => [queries.slice(start, start + T), keys.slice(keyStart, keyStart + S)];
   return {
-    shape: [H, 1, T, S], steps: STEPS, cells, textOf: (i) => printedCode(kind.codes[place(i)], kind.top), title: `${kind.rows[layer]}: weights as lines`, note: "",
-    labels: [queries, keys], first: [start + kind.first, keyStart], places: [kind.positions.slice(start, start + T), kind.keyPositions.slice(keyStart, keyStart + S)], left: [kind.tokens.length - T, kind.keys.length - S], names: all.map((h) => `H${h}`),
-    reads: all.map((h) => readBy(kind, layer, h)), marks: all.map((h) => run.marks[hueOf(run, kvOf(kind, layer, h))]), alone: [`${kind.name} ${layer}`, head], rowsFrom: start,
+    ...lineCells(at, all.length, cutOf(run, at)), title: `${kind.rows[layer]}: weights as lines`, note: "",
+    labels: cut(kind.tokens, kind.keys), places: cut(kind.positions, kind.keyPositions), first: [start + kind.first, keyStart], rowsFrom: start,
+    left: [kind.tokens.length - T, kind.keys.length - S], names: all.map((h) => `H${h}`), reads: all.map((h) => readBy(kind, layer, h)),
+    marks: all.map((h) => run.marks[hueOf(run, kvOf(kind, layer, h))]), alone: [`${kind.name} ${layer}`, head],
   };
+}
+
+// The queries and keys of a long text that are drawn: up to the selected query, and the keys beside them.
+function cutOf({ mostLineTokens: most }, { kind, query }) {
+  const T = Math.min(most, kind.tokens.length), S = Math.min(most, kind.keys.length), start = clamp(query + 1 - most, 0, kind.tokens.length - T);
+  return { start, keyStart: kind.cross ? 0 : clamp(start + kind.first, 0, kind.keys.length - S), T, S };
+}
+
+function lineCells({ kind, layer }, H, { start, keyStart, T, S }) {
+  const from = startOf(kind, layer), rowAt = (h, q) => from + (h * kind.tokens.length + start + q) * kind.keys.length + keyStart;
+  const cells = new Uint16Array(H * T * S).fill(MASKED);
+  for (let h = 0, i = 0; h < H; h++)
+    for (let q = 0; q < T; q++, i += S) {
+      const row = rowAt(h, q), n = kind.causal ? clamp(start + q + kind.first + 1 - keyStart, 0, S) : S; // keys that are not masked
+      for (let k = 0; k < n; k++) cells[i + k] = kind.cells[kind.codes[row + k]];
+    }
+  return { shape: [H, 1, T, S], steps: STEPS, cells, textOf: (i) => printedCode(kind.codes[rowAt(Math.floor(i / (T * S)), Math.floor(i / S) % T) + (i % S)], kind.top) };
 }

@@ -212,6 +212,23 @@ def test_a_screen_reader_finds_no_fault(opened: Callable[..., Page], scheme: str
         assert [(each["id"], [node["html"][:90] for node in each["nodes"]]) for each in found] == []
 
 
+def test_lines_of_a_long_text_are_those_up_to_the_selected_query(opened: Callable[..., Page], monkeypatch: Any) -> None:
+    """Of 7 queries that continue a prompt of 4 tokens: 5 rows and 5 keys beside them."""
+    monkeypatch.setattr("attnviz.notebook.document.MOST_LINE_TOKENS", 5)
+    weights = np.tril(skewed(L, H, T, S), S - T)
+    page = opened(attnviz.show(weights, KEYS))
+    page.locator(f"{TEXT} .text .token").nth(S - 1).click()
+    expect(page.locator(f"{LINES} .side.q small")).to_have_text([str(i) for i in range(6, 11)])
+    expect(page.locator(f"{LINES} .side.k small")).to_have_text([str(i) for i in range(6, 11)])
+    page.locator(f"{LINES} button").nth(3).click()
+    page.locator(f"{LINES} .tools input").fill("100")
+    page.locator(f"{LINES} .side.q > div").nth(3).hover()  # token 9, row 5 of the weights
+    largest = sorted(((weights[0, h, 5, k], h) for h in (0, 3) for k in range(6, 10)), reverse=True)[:4]
+    said = page.locator(f"{LINES} .read").inner_text()
+    for weight, head in largest:
+        assert any(abs(each / weight - 1) < 5e-3 for each in numbers_in(said)) and f"(H{head})" in said
+
+
 # ---- where it is shown
 
 
