@@ -76,6 +76,12 @@ def test_an_answer_is_timed_recorded_ticked_and_graded(visit: Callable[..., Page
     assert json.loads(page.evaluate("localStorage.attnviz"))["cards"]["does-it-fit"]["interval_days"] == 1
     assert "card=" in page.url and "does-it-fit" not in page.url
 
+    record.click()
+    expect(record).to_have_text("Stop recording")
+    page.get_by_role("radio", name="Drills").click()  # another tab of the page: the microphone is given back
+    expect(record).to_have_count(0)
+    page.wait_for_function("window.asked === 2 && window.tracks.every(track => track.readyState === 'ended')")
+
 
 def test_on_a_phone_without_a_microphone_a_sentence_says_so_and_all_is_accessible(visit: Callable[..., Page]) -> None:
     page = visit(CARD, NARROW)

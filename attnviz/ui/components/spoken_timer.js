@@ -8,10 +8,10 @@ const WHY_NOT = {
   NotFoundError: "The browser found no microphone. The timer works without it.",
 };
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".spt"), call = begun(root), { about } = jsonOf(data);
   const s = (root.spoken ??= { limit: 90 });
-  Object.assign(s, { root, setTriggerValue, parts: partsOf(root, ["spt-time", "spt-of", "spt-start", "spt-record", "spt-note", "spt-audio"]) });
+  Object.assign(s, { root, parts: partsOf(root, ["spt-time", "spt-of", "spt-start", "spt-record", "spt-note", "spt-audio"]) });
   if (s.about !== about) anew(s, about);
   s.parts["spt-start"].onclick = () => (s.began === undefined ? start(s) : stop(s));
   s.parts["spt-record"].onclick = () => (s.recorder ? stop(s) : record(s));
@@ -48,7 +48,6 @@ function stop(s) {
   if (s.began !== undefined) {
     s.seconds = spent(s);
     s.began = undefined;
-    s.setTriggerValue("said", Math.min(Math.round(s.seconds), 3600));
   }
   silence(s);
   show(s);
