@@ -129,5 +129,15 @@ def a_patch_is_lit_by_its_weight_and_a_key_of_the_map_is_outlined(page: Page) ->
     key = int(weights[7].argmax())
     expect(picture.locator(".strongest")).to_contain_text(f"key {key} ")
     expect(picture.locator(".strongest")).to_contain_text(f"{weights[8, key]:.4f}")
-    picture.locator(".frame").click(position={"x": 10, "y": 10})
+    frame = picture.locator(".frame")
+    frame.focus()
+    for key, query in (
+        ("ArrowUp", "3 “0,1”"),
+        ("ArrowUp", "1 “[REG]”"),
+        ("ArrowLeft", "0 “[CLS]”"),
+        ("ArrowDown", "2 “0,0”"),
+    ):
+        page.keyboard.press(key)
+        expect(picture.locator(".title")).to_contain_text(f"query {query}")
+    frame.click(position={"x": 10, "y": 10})
     expect(page).to_have_url(re.compile("query=2(&|$)"))

@@ -2,7 +2,7 @@
 // a text; a key that is pointed at in the head's map is outlined.
 // data: header {labels, positions, queries, picture: [height, width], patches: [rows, columns], before, query, asks, name, mark}, the cells
 // of one map (T, S), then the picture as bytes of red, green and blue.
-import { begun, el, isBrowsers, partsOf, pointOn, presses } from "./call.js";
+import { begun, clamp, el, isBrowsers, partsOf, pointOn, presses } from "./call.js";
 import { beside, fingers, hovering, named, painter, parts, placeOf, printed, ratioOf, scaledSheet, sharply, ways, weightText } from "./packed_weights.js";
 import { saveButtons } from "./save_buttons.js";
 
@@ -109,15 +109,21 @@ function choose(view, patch) {
 }
 
 function key(view, e) {
-  const { d } = view, way = ways[e.key], [rows, columns] = d.patches;
+  const { d } = view, way = ways[e.key];
   if (isBrowsers(e)) return;
-  const from = Math.max((d.asks ? view.at : view.key ?? d.before) - d.before, 0);
   if (presses(e)) choose(view, view.at);
-  else if (way) {
-    const [y, x] = beside([Math.floor(from / columns), from % columns], way, [rows, columns]);
-    look(view, d.before + y * columns + x);
-  } else return;
+  else if (way) look(view, next(d, d.asks ? view.at : view.key ?? d.before, way));
+  else return;
   e.preventDefault();
+}
+
+// The patch beside another one. The tokens before the patches are a row above them.
+function next(d, at, way) {
+  const [rows, columns] = d.patches, i = at - d.before;
+  if (i < 0) return way[0] > 0 ? d.before : clamp(at + way[1], 0, d.before - 1);
+  if (way[0] < 0 && i < columns && d.before) return Math.min(i, d.before - 1);
+  const [y, x] = beside([Math.floor(i / columns), i % columns], way, [rows, columns]);
+  return d.before + y * columns + x;
 }
 
 // ---- texts
