@@ -22,6 +22,11 @@ def day(iso: str) -> str:
     return f"{date.day} {date:%B}"
 
 
+def clock(minutes: int) -> str:
+    """Write minutes from a start as a clock does: "1:05"."""
+    return f"{minutes // 60}:{minutes % 60:02}"
+
+
 def written(value: float, form: str) -> str:
     """Format a number with a true minus sign, at which no line is broken: written(6.6e-7, ".1e") gives "6.6e−07"."""
     return format(value, form).replace("-", "−")

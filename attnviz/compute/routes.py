@@ -9,7 +9,7 @@ from pathlib import Path
 from attnviz.compute import lessons
 from attnviz.session.page import Page
 from attnviz.session.progress import Progress
-from attnviz.session.route import Item, Route, parse
+from attnviz.session.route import Route, parse
 from attnviz.session.settings import Settings
 
 FOLDER = Path(__file__).parents[1] / "routes"
@@ -24,6 +24,11 @@ def routes() -> dict[str, Route]:
 def route(name: str) -> Route | None:
     """Return the route of this name, or None. The name may be any text of a link."""
     return routes().get(name)
+
+
+def workshop() -> Route:
+    """Return the plan of the workshop."""
+    return _read(WORKSHOP)
 
 
 @cache
@@ -46,8 +51,3 @@ def place(of: Route, number: int, progress: Progress) -> tuple[Page, Settings]:
         at = settings.lesson_step if not kept or kept.done else kept.step
         page, settings = lesson.step(at).page, lesson.settings(at)
     return page, replace(settings, route=of.name, route_item=number)
-
-
-def subject(item: Item) -> str:
-    """Name what an item is: the page's name, or Lesson."""
-    return "Lesson" if item.opened.lesson else item.page.tabs.get(item.link.get("tab", ""), item.page.name)

@@ -18,6 +18,11 @@ def address(url: str, settings: Settings) -> str:
     return url.partition("?")[0] + ("?" + urlencode(link) if link else "")
 
 
+def from_root(url: str, address: str) -> str:
+    """Return the link to an address of the app, such as ?lesson=mla. url: that of any page with one more part."""
+    return f"{url.partition('?')[0].rpartition('/')[0]}/{address}"
+
+
 @lru_cache(maxsize=64)
 def svg(link: str) -> str | None:
     """Return the QR code as SVG; None if the link is too long for one."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnviz.compute import lessons, routes
+from attnviz.compute import lessons, routes, workshop
 from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState
 from tests.pages import FRONT, LESSONS, MISTAKES, checked, linked, opened, said, sentences
 
@@ -85,3 +85,18 @@ def test_the_list_of_routes_says_how_far_each_is():
     labels = {each.key: each.label for each in app.button if str(each.key).startswith("begin-")}
     assert labels == {"begin-interview-20": "Go on", "begin-interview-60": "Begin", "begin-interview-week": "Begin"}
     assert f"**{ROUTE.title}** · 4 items, 1 of 4 done" in [each.label for each in app.expander]
+
+
+def test_the_plan_of_a_workshop_has_a_code_for_each_step_and_the_answers_at_its_end():
+    app = opened(LESSONS, tab="workshop")
+    plan = workshop.plan()
+    steps = [step for item in plan.items for step in workshop.steps(item)]
+    assert len(app.get("image")) == len(steps)
+    text = said(app).replace("\\", "")
+    links = [each.value.replace("\\", "") for each in app.main.caption]
+    before, answers = text.partition("## Answers")[::2]
+    for step in steps:
+        assert f"/{step.address}" in links
+        for _, answer in step.asked:
+            assert answer[:20] not in before and answer[:20] in answers
+    assert "1:28 · What to take home" in before

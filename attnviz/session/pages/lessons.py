@@ -8,6 +8,7 @@ from attnviz.session.page import Page
 PAGE = Page(
     "lessons", "pages/9_lessons.py", "Lessons",
     "Guided tours of the pages in six to ten steps, with what to look at and this model's numbers.",
+    tabs={"all": "All lessons", "workshop": "Workshop plan"},
     needs_text=False,
     purpose="Understand it",
 )  # fmt: skip

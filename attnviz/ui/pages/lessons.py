@@ -1,4 +1,4 @@
-"""Lessons page: the list of lessons, each linking to its first step."""
+"""Lessons page: the routes, the list of lessons, each linking to its first step, and the plan of a workshop."""
 
 from __future__ import annotations
 
@@ -11,26 +11,35 @@ from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
 from attnviz.session.lesson import Lesson
 from attnviz.session.progress import LessonState
-from attnviz.session.route import Route
 from attnviz.ui import progress, route_bar, state
+from attnviz.ui.pages.lessons_workshop import timetable, workshop
 
 COLUMNS = 2
 
 
 def show() -> None:
     """Draw the page."""
+    parts()
+
+
+@state.part("tabs", always)
+def parts(view: View) -> None:
+    """The open tab."""
+    TABS[state.tabs(view, "Show", quiet=True)](view)
+
+
+def _all(view: View) -> None:
     st.markdown(
         "Each lesson leads through pages of this app; a bar says what to look at, and the page marks it. Change any "
         "setting on the way: the bar has a button back to the step."
     )
-    route_list()
+    _route_list()
     with st.container(key="lesson-keys"):  # not on touch screens: page_style.css
         st.caption("Keys: J next, K back, Q answer, L this list, G back to the step, P present.")
-    lesson_list()
+    _lesson_list(view)
 
 
-@state.part("routes", always)
-def route_list(view: View) -> None:
+def _route_list() -> None:
     """The routes, each with its items and times, and a tick where one is done."""
     if compute.planned():  # a lecture's own list
         return
@@ -44,22 +53,10 @@ def route_list(view: View) -> None:
             label = "Go on" if begun and left else "Begin again" if begun else "Begin"
             st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name,))
             with st.expander(f"**{route.title}** · {count(len(route.items), 'item')}{so_far}"):
-                st.markdown(f"{route.about}\n\n{_items(route, left)}")
+                st.markdown(f"{route.about}\n\n{timetable(route, left)}")
 
 
-def _items(route: Route, left: list[int]) -> str:
-    """List the items in markdown: when each begins, what it is, and whether it is done."""
-    lines = []
-    for n, (item, start) in enumerate(zip(route.items, route.starts(), strict=True), 1):
-        if item.day and not start:
-            lines.append(f"\n**Day {item.day}**\n")
-        tick = "" if n in left else " :green[:material/check:]"
-        lines.append(f"- {start // 60}:{start % 60:02} · {routes.subject(item)}: {item.title}{tick}")
-    return "\n".join(lines)
-
-
-@state.part("lessons", always)
-def lesson_list(view: View) -> None:
+def _lesson_list(view: View) -> None:
     """The lessons, and an error for each file that is not a valid lesson."""
     lessons, unread = compute.lessons()
     for each in unread:
@@ -107,3 +104,6 @@ def _where(at: int, open_now: bool, kept: LessonState | None) -> str:
     if kept and kept.done:
         return f" Done on {day(kept.done)}."
     return f" You reached step {at}: it opens there." if at else ""
+
+
+TABS = {"all": _all, "workshop": workshop}

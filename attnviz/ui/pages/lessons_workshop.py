@@ -1,0 +1,69 @@
+"""The plan of a workshop on the Lessons page: made to be printed, with the answers on a sheet of their own."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from attnviz.compute import workshop as compute
+from attnviz.compute.view import View
+from attnviz.compute.workshop import Planned
+from attnviz.figures.drawing import escaped
+from attnviz.phrases import clock
+from attnviz.session.route import Item, Route
+from attnviz.ui import qr_code
+
+WIDTH = 112  # of a QR code, in pixels: 3 cm on paper
+
+
+def workshop(view: View) -> None:
+    """The times, each step with its address, then the answers."""
+    plan = compute.plan()
+    st.markdown(f"## {escaped(plan.title)}\n\n{plan.about}\n\n{timetable(plan)}")
+    with st.container(key="workshop-print"):  # not on paper: page_style.css
+        st.caption("Print the page with your browser (Ctrl + P): the steps, then the answers on a second sheet.")
+    planned = [(item, compute.steps(item)) for item in plan.items]
+    for (item, steps), start in zip(planned, plan.starts(), strict=True):
+        st.markdown(f"## {clock(start)} · {escaped(item.title)}, {item.minutes} min\n\n{item.text}")
+        for number, step in enumerate(steps):
+            _step(step, key=f"{item.id}-{number}")
+    with st.container(key="workshop-answers"):  # on paper, on a page of its own: page_style.css
+        st.markdown("## Answers")
+        for item, steps in planned:
+            if answers := _answers(item, steps):
+                st.markdown(answers)
+
+
+def timetable(route: Route, left: list[int] | None = None) -> str:
+    """List the items in markdown: when each begins, what it is, and a tick unless it is among those that are left."""
+    lines = []
+    for n, (item, start) in enumerate(zip(route.items, route.starts(), strict=True), 1):
+        if item.day and not start:
+            lines.append(f"\n**Day {item.day}**\n")
+        tick = "" if left is None or n in left else " :green[:material/check:]"
+        lines.append(f"- {clock(start)} · {'Lesson: ' * bool(item.opened.lesson)}{escaped(item.title)}{tick}")
+    return "\n".join(lines)
+
+
+def _step(step: Planned, key: str) -> None:
+    """A step's text and question beside its QR code."""
+    link = qr_code.from_root(st.context.url or "", step.address)
+    with st.container(horizontal=True, key=f"workshop-{key}", gap="medium"):
+        if code := qr_code.svg(link):
+            st.image(code, width=WIDTH)
+        with st.container(gap="xxsmall"):
+            if step.title:
+                st.markdown(f"**{step.title}**\n\n{step.text}")
+            for question, _ in step.asked:
+                st.markdown(f"*{escaped(question) if not step.title else question}*")
+            st.caption(escaped(link))
+
+
+def _answers(item: Item, steps: list[Planned]) -> str:
+    asked = [(step, each) for step in steps for each in step.asked]
+    if not asked:
+        return ""
+    lines = [
+        f"- {question} **{answer}**" if step.title else f"- {escaped(question)} **{escaped(answer)}**"
+        for step, (question, answer) in asked
+    ]
+    return f"### {escaped(item.title)}\n\n" + "\n".join(lines)
