@@ -312,14 +312,17 @@ class Run:
 @_cached_by_files(128, lambda settings: settings.model)
 def run_of(settings: Settings) -> Run | RecordedRun:
     """Return the run of the model that these settings name, with their mask and position, or the saved run."""
-    return recorded.run_of(settings.model, settings.run_kind) if settings.recorded else live_run(settings)
+    if settings.recorded:
+        return recorded.run_of(settings.model, settings.run_kind)
+    return Run(weights_key(settings), config_of(settings), _memory_problem(settings) if settings.model == "own" else "")
 
 
 def live_run(settings: Settings) -> Run:
     """Return the run of a model, which can run otherwise too. OpenError for a saved run."""
-    if settings.recorded:
+    run = run_of(settings)
+    if isinstance(run, RecordedRun):
         raise OpenError(Recorded.refusals["run"])
-    return Run(weights_key(settings), config_of(settings), _memory_problem(settings) if settings.model == "own" else "")
+    return run
 
 
 def model_of(settings: Settings) -> Transformer:

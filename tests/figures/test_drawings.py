@@ -10,12 +10,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from attnviz import figures
 from attnviz.config import ModelConfig
 from attnviz.experiments.measurement import Timing
-from attnviz.figures import cost
+from attnviz.figures import cost, recorded_groups
 from attnviz.figures.drawing import Drawing
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
@@ -86,6 +87,9 @@ def drawn() -> dict[str, list[Drawing]]:
     model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)
     timings = [Timing(model, n, (0.001, 0.002, 0.003), 4096) for n in (128, 256)]
     found[f"{cost.measured.__module__}.measured"].append(cost.measured(timings, 1))  # the page waits for a click
+    cosines = np.array([[1, -0.37, 0.21], [-0.37, 1, 0.05], [0.21, 0.05, 1]])  # of a saved run, which is a file
+    drawing = recorded_groups.similarity(cosines, "keys", 2, "KV head")
+    found[f"{recorded_groups.similarity.__module__}.similarity"].append(drawing)
     return found
 
 
