@@ -142,10 +142,11 @@ def summary(attempt: Attempt) -> dict[str, Any]:
 
 
 def compared(now: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str:
-    """Say how the last interview of this length went, or return "". before: what a browser kept: it can be anything."""
+    """Say how the last interview of this kind went, or return "". before: what a browser kept: it can be anything."""
     for each in before:
         counts = [each.get(name) for name in ("right", "asked", "used")]
-        if each.get("minutes") != now["minutes"] or not all(map(_is_count, counts)):
+        same = all(each.get(name) == now[name] for name in ("minutes", "asked"))
+        if not same or not all(map(_is_count, counts)):
             continue
         right, asked, used = (int(str(count)) for count in counts)
         more = now["right"] - right

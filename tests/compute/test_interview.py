@@ -107,6 +107,7 @@ def test_the_last_interview_of_this_length_is_compared_whatever_a_browser_kept()
         {"minutes": 15},
         {"minutes": 15, "right": "5", "asked": 8, "used": 1},
         {**last, "minutes": 30},
+        {**last, "asked": 10},
     ]
     assert interview.compared(now, [*foreign, last]) == ("Last time, on 2026-11-28: 5 of 8 right in 12:05; 3 more now.")
     assert interview.compared({**now, "right": 5}, [last]).endswith("; as many now.")

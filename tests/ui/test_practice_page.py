@@ -79,7 +79,13 @@ def test_the_interview_says_nothing_until_the_end():
     for question in question_set("", 3, 10, 5):
         assert not app.error and not app.success
         give(app, question, forms(question.answer)[0])
-    assert "10 of 10 right" in said(app)
+    assert "10 of 10 right" in said(app) and "Last time" not in said(app)
+    (kept,) = app.session_state["progress"].mocks
+    assert (kept["right"], kept["asked"], kept["minutes"]) == (10, 10, 15)
+    press(app, "Done")
+    press(app, "Start the interview")
+    press(app, "End now")
+    assert re.search(r"Last time, on .*: 10 of 10 right in .*; 10 fewer now", said(app).replace("\\", ""))
 
 
 def test_a_running_attempt_is_not_replaced_from_another_tab():

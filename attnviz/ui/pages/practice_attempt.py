@@ -70,6 +70,8 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     """Store the attempt; when it ends, add its answers to the progress unless they were added one by one."""
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
         kept.record(**compute.to_store(compute.with_answers(progress(), attempt)))
+        if attempt.of == "interview" and not attempt.plan:  # what was said aloud is ticked before it is kept
+            kept.add_mock(interview.summary(attempt))
     st.session_state[ATTEMPT] = attempt
 
 
@@ -307,6 +309,8 @@ def _score_card(attempt: Attempt) -> None:
     right, n = sum(grade.right for grade in grades), len(grades)
     unanswered = sum(not given for given in attempt.given)
     st.markdown(f"## {right} of {n} right{f', {unanswered} not answered' if unanswered else ''}")
+    if attempt.of == "interview" and (said := interview.compared(interview.summary(attempt), kept.get().mocks[1:])):
+        st.markdown(escaped(said))
     rows = compute.tallies(attempt)
     st.dataframe(
         {

@@ -14,7 +14,6 @@ from attnviz.ui import progress, state
 from attnviz.ui.pages import practice_attempt as attempts
 
 LENGTHS = {"15": "15 minutes", "30": "30 minutes", "60": "60 minutes", "": "Computed only"}
-KEPT = "interview kept"  # session key: when the attempt began whose score card was kept
 
 
 def about(length: str) -> None:
@@ -43,23 +42,22 @@ def score_card(attempt: Attempt) -> None:
     """Draw the score card: by subject, by form with the time used, what to look at again, and each question."""
     card = compute.summary(attempt)
     st.markdown(f"## {card['right']} of {card['asked']} right in {compute.clock(card['used'])}")
-    kept = st.session_state.get(KEPT) == attempt.began
-    before = progress.get().mocks[kept:]
-    if said := compute.compared(card, before):
+    if said := compute.compared(card, progress.get().mocks):
         st.markdown(escaped(said))
     if any(isinstance(question.answer, SpokenAnswer) for question in attempt.questions):
-        st.caption("Tick below what you said aloud: an answer with two thirds of its points counts as right.")
+        st.caption(
+            "Tick below what you said aloud: an answer with two thirds of its points counts as right. What is kept "
+            "stays in this browser; the next interview of this length is compared with it, and what you could not say "
+            "is due again today."
+        )
     _tables(attempt)
     if again := practice.pages_to_review(attempt):
         attempts.to_look_at_again(again)
     with st.container(horizontal=True):
-        st.button(
-            "Kept in this browser" if kept else "Keep to compare with the next", type="primary", key="keep-card",
-            disabled=kept, on_click=_keep, args=(attempt,),
-        )  # fmt: skip
+        st.button("Keep and close", type="primary", key="keep-card", on_click=_keep, args=(attempt,))
         st.download_button("Save as Markdown", compute.as_markdown(attempt), "attnviz-interview.md", "text/markdown")
         st.download_button("Save as JSON", compute.as_json(attempt), "attnviz-interview.json", "application/json")
-        st.button("Done", key="leave", on_click=attempts.leave)
+        st.button("Close without keeping", key="leave", on_click=attempts.leave)
     for i, (question, given) in enumerate(zip(attempt.questions, attempt.given, strict=True)):
         _question(attempt, i, question, given)
 
@@ -124,5 +122,4 @@ def _keep(attempt: Attempt) -> None:
     known, today = progress.get().cards, progress.today()
     for id, grade in compute.grades_of_cards(attempt).items():
         progress.set_card(id, spoken.after(known.get(id), grade, today))
-    st.session_state[KEPT] = attempt.began
-    state.rerun("tabs")
+    attempts.leave()
