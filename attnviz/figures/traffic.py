@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.decode.comparisons import Spread
-from attnviz.equations import Equation, Value, function, tex_lines
+from attnviz.equations import Equation, tex_lines
+from attnviz.experiments.traffic import moved
 from attnviz.figures.chart import Chart
 from attnviz.figures.decode import unsteady
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import meanings
 from attnviz.figures.theme import NEUTRAL, PETROL, base_figure
-from attnviz.mechanisms import letter
 from attnviz.phrases import count
 
 USUAL = 128  # the width of a head in many models, and a usual tile: the line to compare with
@@ -25,8 +25,8 @@ def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing
     head_dim: width of a query and a key. value_dim: width of a value, which differs in MLA.
     """
     lengths = sorted({*(2**i for i in range(5, 18)), n_tokens})
-    whole, tiled = ([_moved(T, head_dim, value_dim, block)[i].value for T in lengths] for i in (0, 1))
-    usual = [first.value / second.value for first, second in (_moved(T, USUAL, USUAL, USUAL) for T in lengths)]
+    whole, tiled = ([moved(T, head_dim, value_dim, block)[i].value for T in lengths] for i in (0, 1))
+    usual = [first.value / second.value for first, second in (moved(T, USUAL, USUAL, USUAL) for T in lengths)]
     ratios = np.divide(whole, tiled).tolist()
     figure = _ratios(lengths, "full score matrix / tiles, bytes")
     for name, values, line in (
@@ -42,7 +42,7 @@ def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing
         x=[n_tokens], y=[ratios[at]], mode="markers", marker={"color": PETROL, "size": 9}, showlegend=False,
         hovertemplate="this text: %{y:.2f} times<extra></extra>",
     )  # fmt: skip
-    equations = _moved(n_tokens, head_dim, value_dim, block)
+    equations = [Equation(each, unit="B") for each in moved(n_tokens, head_dim, value_dim, block)]
     title = f"At {count(n_tokens, 'token')} the full matrix moves {ratios[at]:.2f} times the bytes of tiles of {block}"
     return Drawing(
         figure,
@@ -109,13 +109,3 @@ def _ratios(lengths: Sequence[int], title: str) -> Chart:
         yaxis={"title": {"text": title}, "rangemode": "tozero"},
     )
     return figure
-
-
-def _moved(n_tokens: int, head_dim: int, value_dim: int, block: int) -> tuple[Equation, Equation]:
-    """Return the bytes with the full score matrix and with tiles: q and k are D wide, v and the output V."""
-    T, B = letter("T", n_tokens, "tokens"), Value(block, "Bₜ", "keys and queries per tile", latex="B_t")
-    D, V = letter("D", head_dim, "width of a query and a key"), letter("V", value_dim, "width of a value")
-    return (
-        Equation(4 * (2 * T * D + 2 * T * V + 4 * T * T), unit="B"),
-        Equation(4 * (T * (D + V) + T * (D + V) * function("ceil", T / B)), unit="B"),
-    )

@@ -14,12 +14,16 @@ from attnviz.practice.drills import KINDS, Kind, Question, kinds_of, make, quest
 from attnviz.practice.drills.ranks import draw, rank, ranked
 from attnviz.practice.drills.sets import kinds_at
 
-DRAWS_A_MODEL = re.compile(r"\b(published|published_with|plain|_fitting|on_a_machine)\(rng")
+DRAWS_A_MODEL = re.compile(r"\b(published|published_with|plain|_fitting|on_a_machine)\(\s*rng")
 ON_MODELS = [name for name, each in KINDS.items() if DRAWS_A_MODEL.search(inspect.getsource(each.ask))]
 ON_HYBRIDS = [name for name, each in KINDS.items() if "published_hybrid(rng" in inspect.getsource(each.ask)]
 ON_SPEED = ["what_bounds", "tokens_per_second"]
 ON_MACHINES = [*ON_SPEED, "sequences_that_fit", "time_to_first_token"]
-LIKE = {"cache_of_mla": "deepseek-v2", "cache_behind_a_window": "gemma-2-9b"}  # the others: like Llama 3 8B
+LIKE = {  # the others: like Llama 3 8B
+    "cache_of_mla": "deepseek-v2", "kv_heads_of_an_equal_cache": "deepseek-v2",
+    "expanded_against_latent": "deepseek-v2", "numbers_rotated_in_mla": "deepseek-v2",
+    "cache_behind_a_window": "gemma-2-9b", "growth_behind_windows": "gemma-2-9b",
+}  # fmt: skip
 NAMES = [f"name {i}" for i in range(20)]
 CHI_SQUARED = 43.8  # with 19 degrees of freedom, a uniform draw exceeds it once in 1,000
 

@@ -39,6 +39,20 @@ def solve_shape(name: str, question: Question) -> tuple[int, ...]:
             for mask in shapes[1:]:
                 masked = masked * mask
             return tuple(masked.shape)
+        case "weight_of_the_latent":
+            C, R, P = map(int, numbers_where("d_model = #.*kv_lora_rank #,.*qk_rope_head_dim #", text))
+            return tuple(torch.nn.Linear(C, R + P).weight.shape)
+        case "weight_that_expands_the_latent":
+            H, R, N, V = map(int, numbers_where("# heads, kv_lora_rank #, qk_nope_head_dim #,.*v_head_dim #", text))
+            return tuple(torch.nn.Linear(R, H * (N + V)).weight.shape)
+        case "absorbed_query":
+            (R,) = map(int, numbers_where("kv_lora_rank is #", text))
+            q_nope, q_rope = shapes
+            up = torch.randn(q_nope.shape[1], q_nope.shape[3], R)
+            return tuple(torch.cat((torch.einsum("bhtn,hnr->bhtr", q_nope, up), q_rope), -1).shape)
+        case "read_from_the_latent":
+            B, T, H, R = map(int, numbers_where("# texts of # tokens, # heads: kv_lora_rank is #", text))
+            return tuple(torch.einsum("bhts,bsr->bhtr", torch.randn(B, H, T, T), torch.randn(B, T, R)).shape)
     raise AssertionError(f"no solver for {name}")
 
 
@@ -208,6 +222,55 @@ def test_what_bounds_a_step_follows_from_the_numbers_in_the_text():
         )
         reading, arithmetic = (W + M) / bandwidth, W * B / peak
         assert (reading < arithmetic) == (question.answer.shown() == "arithmetic"), question.text
+
+
+def test_one_option_says_which_pairs_the_method_of_the_question_slows():
+    """Interpolation divides all positions; a larger base leaves pair 0; YaRN leaves the pairs that rotate often."""
+    seen = set()
+    for seed in SEEDS:
+        question = make("pairs_that_a_method_slows", seed)
+        wanted = {"interpolation": "all pairs, by", "NTK": "all pairs but the fastest", "YaRN": "only a few times"}
+        (said,) = [part for name, part in wanted.items() if name in question.text]
+        assert [said in each for each in question.answer.options] == [i == question.answer.right for i in range(4)]
+        for option, why in zip(question.answer.options, question.answer.explanations, strict=True):
+            assert not why or "none" in option or any(n in why and part in option for n, part in wanted.items())
+        seen.add(said)
+    assert len(seen) == 3
+
+
+def test_one_key_is_masked_and_each_reason_is_true_of_its_key():
+    outside = 0
+    for seed in SEEDS:
+        question = make("masked_key", seed)
+        w, n_sinks, t = map(int, numbers_where("window of # tokens.*and # sink tokens?.*for query #", question.text))
+        keys = [int(each.removeprefix("key ")) for each in question.answer.options]
+        masked = [n_sinks <= j <= t - w for j in keys]
+        assert masked == [i == question.answer.right for i in range(4)], question.text
+        outside += keys[question.answer.right] == t - w
+        for j, why in zip(keys, question.answer.explanations, strict=True):
+            if "sink" in why:
+                assert j < n_sinks
+            elif "window" in why:
+                assert numbers_where("has # keys.*: # to #", why) == [w, j, t] and t - j == w - 1
+            else:
+                assert why.startswith("A query") == (j == t)
+    assert outside > 50  # the key just outside the window, which an off-by-one error takes for the last one inside
+
+
+def test_one_number_of_gpus_gives_each_the_same_heads():
+    """Query heads in a row on each GPU, with the KV heads that they read: as many of both on all of them."""
+    for seed in SEEDS:
+        question = make("gpus_that_divide_the_heads", seed)
+        H, K = map(int, numbers_where("has # query heads and # KV heads", question.text))
+        even = []
+        for n in map(int, question.answer.options):
+            whole_kv_heads = K % n == 0 or n % K == 0
+            even.append(H % n == 0 and whole_kv_heads)
+        assert even == [i == question.answer.right for i in range(4)], question.text
+        for n, why in zip(map(int, question.answer.options), question.answer.explanations, strict=True):
+            if why:
+                told, gpus = numbers_where("^# .* on # GPUs", why)
+                assert gpus == n and (told % n if "query" in why else told == K and told % n and n % told)
 
 
 # ---- maps

@@ -1,10 +1,13 @@
 """A question's link opens the page with the number of its answer."""
 
+import re
+
 import pytest
 
 from attnviz.checkpoints import shipped_config
 from attnviz.compute.cost import pasted_model
-from attnviz.cost import load_presets
+from attnviz.cost import Serving, kv_cache_bytes, load_accelerators, load_presets
+from attnviz.cost.placed import TENSOR
 from attnviz.figures import cost as figures
 from attnviz.practice.drills import (
     make,
@@ -14,6 +17,7 @@ from attnviz.practice.drills.answers import (
 )
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
+from tests.reading import numbers_where
 
 
 @pytest.mark.parametrize("name", ["attention_parameters", "feed_forward_parameters", "embedding_parameters"])
@@ -97,3 +101,83 @@ def test_the_size_of_a_state_is_that_of_its_published_model(name):
         n, per_token = question.answer.value, 2 * width * attention.n_kv_heads * attention.head_dim
         assert (n - 1) * per_token <= size < n * per_token and n <= model.max_context
     assert len(seen) >= 4
+
+
+@pytest.mark.parametrize("name", ["kv_heads_on_a_gpu", "copies_of_a_cache", "cache_on_a_gpu"])
+def test_a_question_on_tensor_parallelism_leads_to_the_drawing_with_its_number(name):
+    for seed in range(12):
+        question = make(name, seed)
+        s, notices = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+        machine = load_accelerators()[s.machine].times(s.n_machines)
+        table = figures.holders(Serving(load_presets()[s.preset], machine, s.context), s.batch, TENSOR).table
+        first, last = (re.findall(r"\d+", table["holds"][0]) * 2)[:2] if "KV" in table["holds"][0] else (0, 0)
+        shown = {
+            "kv_heads_on_a_gpu": int(last) - int(first) + 1,
+            "copies_of_a_cache": table["times all of it is held"][0],
+            "cache_on_a_gpu": table["bytes of cache and state"][0],
+        }
+        assert s.tab == "holders" and not notices and f"{s.n_machines} GPUs" in question.text
+        assert question.answer.value == pytest.approx(shown[name])
+
+
+def test_a_question_on_expanded_latents_leads_to_the_cache_that_it_compares_with():
+    """DeepSeek-V2's latents, expanded by hand: 128 heads of 128 + 64 and 128 numbers, in 60 layers of 2 bytes."""
+    for seed in range(12):
+        question = make("expanded_against_latent", seed)
+        s, _ = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+        model, _ = pasted_model(s.facts)
+        (cached,) = figures.cache([model], model, None, s.context, s.batch, s.precision).table["bytes in bf16"]
+        expanded = 2 * model.n_layers * model.n_heads * (model.head_dim + model.v_head_dim)
+        assert expanded / cached == pytest.approx(question.answer.value)
+
+
+@pytest.mark.parametrize(
+    "name, settings",
+    [("oldest_token_behind_sinks", {"bound": "at most # tokens"}),
+     ("tokens_after_a_cached_prefix", {"block_size": "blocks of # tokens"}),
+     ("traffic_of_tiles", {"block": "tiles of # queries"}),
+     ("reach_of_windows", {"mask_window": "window of # tokens"}),
+     ("masked_key", {"mask_window": "window of # tokens", "mask_sinks": "and # sink token"}),
+     ("base_of_ntk_scaling", {"head_dim": "head_dim = #", "theta": "base = #", "factor": "factor #:"}),
+     ("pairs_that_yarn_leaves", {"head_dim": "head_dim = #", "theta": "base = #"}),
+     ("frequency_inside_the_ramp", {"factor": "factor of # leaves"})],
+)  # fmt: skip
+def test_a_link_has_the_numbers_of_its_question(name, settings):
+    for seed in range(12):
+        question = make(name, seed)
+        path, link = question.link
+        s, notices = Settings.from_link(dict(link), PAGES[path])
+        assert s.tab in PAGES[path].tabs and not notices
+        for setting, said in settings.items():
+            assert [getattr(s, setting)] == numbers_where(said, question.text), setting
+
+
+@pytest.mark.parametrize(
+    "name, page, tab, model",
+    [("weight_of_the_latent", "query_groups", "latent", "mla"), ("absorbed_query", "query_groups", "latent", "mla"),
+     ("weight_that_expands_the_latent", "query_groups", "latent", "mla"),
+     ("read_from_the_latent", "query_groups", "latent", "mla"), ("numbers_rotated_in_mla", "rope", "latent", "mla"),
+     ("kv_heads_of_an_equal_cache", "query_groups", "latent", "mla"),
+     ("row_with_a_learned_sink", "linear", "sinks", "sinks"), ("cache_shared_by_layers", "linear", "shared", "shared")],
+)  # fmt: skip
+def test_a_question_leads_to_a_checkpoint_that_has_what_it_asks_about(name, page, tab, model):
+    path, link = make(name, 1).link
+    s, notices = Settings.from_link(dict(link), PAGES[path])
+    assert (path, s.tab, s.model, notices) == (page, tab, model, [])
+    layers = shipped_config(model).layers
+    assert {
+        "mla": all(layer.mixer.absorbed for layer in layers),
+        "sinks": any(layer.mixer.sink_logits for layer in layers),
+        "shared": any(layer.mixer.reads_cache for layer in layers),
+    }[model]
+
+
+def test_the_models_of_a_comparison_are_those_of_its_link():
+    for seed in range(12):
+        question = make("mla_against_gqa", seed)
+        s, notices = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+        latent, grouped = (load_presets()[id] for id in s.compare)
+        assert question.text.startswith(f"{latent.name} uses MLA") and f"; {grouped.name} uses GQA" in question.text
+        assert not notices and latent.attention == "mla" and grouped.attention == "gqa"
+        sizes = [kv_cache_bytes(model, 1) / model.n_layers for model in (grouped, latent)]
+        assert question.answer.value == pytest.approx(sizes[0] / sizes[1])

@@ -13,6 +13,7 @@ import torch
 from attnviz.cost import load_accelerators
 from attnviz.practice.drills import KINDS, make
 from attnviz.practice.drills.answers import NumberAnswer
+from tests.practice.solvers import NEWER
 from tests.reading import numbers_where
 
 SEEDS = range(100)
@@ -310,7 +311,7 @@ SOLVERS: dict[str, Callable[[str], float]] = {
         sequences_that_fit, time_to_first_token, blocks_of_a_paged_cache, how_many_scores, size_of_a_group,
         width_of_a_head, size_of_a_state, when_a_state_is_smaller, half_of_a_write, left_of_a_write, left_by_channel,
     )
-} | {"times_smaller": size_of_a_group}  # fmt: skip
+} | {"times_smaller": size_of_a_group, **NEWER}  # fmt: skip
 
 
 def test_each_question_with_a_number_has_a_solver():

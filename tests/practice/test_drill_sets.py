@@ -1,10 +1,17 @@
 """Sets of questions, their score card, and missed questions that come back."""
 
+from collections import Counter
+from itertools import pairwise
+
 import numpy as np
+import pytest
 
 from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills import (
+    KINDS,
+    LEVELS,
     Progress,
+    kinds_of,
     question_set,
     score_card,
 )
@@ -60,3 +67,35 @@ def test_entries_of_another_version_and_impossible_ones_are_dropped():
     assert Progress.of(counts, waiting) == Progress({"scores": (1, 2)}, (Missed("scores:1", len(GAPS) - 1, 0),))
     many = [(f"scores:{n}", 0, n) for n in range(MAX_MISSED + 2)]
     assert [each.id for each in Progress.of({}, many).missed] == [f"scores:{n}" for n in range(2, MAX_MISSED + 2)]
+
+
+@pytest.mark.parametrize("subject", ["", *SUBJECTS])
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_kind_is_asked_again_while_another_of_its_subject_waits(subject, level, monkeypatch):
+    """In sets of any length: within a subject, two kinds are asked equally often, or one of them once more."""
+    monkeypatch.setattr("attnviz.practice.drills.sets.make", lambda name, seed: (name, seed))
+    for seed in range(40):
+        asked = question_set(subject, level, 150 if not subject else 60, seed)
+        of_subject = {name: [] for name in ([subject] if subject else SUBJECTS)}
+        for name, _ in asked:
+            of_subject[KINDS[name].subject].append(name)
+        lengths = {len(names) for names in of_subject.values()}
+        assert max(lengths) - min(lengths) <= 1
+        for name, names in of_subject.items():
+            kinds = {each.name for each in kinds_of(name, level)}
+            assert all(one != other for one, other in pairwise(names))
+            for start in range(0, len(names), len(kinds)):
+                part = names[start : start + len(kinds)]
+                assert len(set(part)) == len(part) and set(part) <= kinds
+        assert len(set(asked)) == len(asked)  # no question twice either
+
+
+def test_every_kind_is_asked_as_often_as_the_others_of_its_subject(monkeypatch):
+    """In short sets, over many seeds: none of n kinds is far from 1 / n of the questions."""
+    monkeypatch.setattr("attnviz.practice.drills.sets.make", lambda name, seed: name)
+    for subject in SUBJECTS:
+        names = [name for seed in range(400) for name in question_set(subject, 3, 5, seed)]
+        expected = len(names) / len(kinds_of(subject, 3))
+        counts = Counter(names)
+        assert set(counts) == {each.name for each in kinds_of(subject, 3)}
+        assert all(0.65 * expected < n < 1.35 * expected for n in counts.values()), (subject, counts)

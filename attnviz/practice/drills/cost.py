@@ -177,7 +177,7 @@ def cache_of_mla(rng: random.Random) -> Question:
     )
 
 
-def _layers_behind_a_window(m: ModelConfig) -> str:
+def layers_behind_a_window(m: ModelConfig) -> str:
     window, n_full = f"a sliding window of {m.sliding_window:,} tokens", len(set(m.full_layers))
     if not n_full:
         return f"Every layer has {window}"
@@ -193,7 +193,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     gib = kv_cache_bytes(m, tokens) / 2**30
     all_windowed = kv_cache_bytes(replace(m, full_layers=()), tokens) / 2**30
     return Question(
-        f"{described(m)}. {_layers_behind_a_window(m)}. How many GiB does the cache of one sequence of {tokens:,} "
+        f"{described(m)}. {layers_behind_a_window(m)}. How many GiB does the cache of one sequence of {tokens:,} "
         "tokens take in bf16?",
         NumberAnswer(
             gib,

@@ -30,7 +30,7 @@ def _drawn(rng: random.Random) -> tuple[int, int, float, Value, Value, Value]:
     )
 
 
-def _rotation(head_dim: int, theta: float, pair: int) -> tuple[str, dict[str, str]]:
+def rotation(head_dim: int, theta: float, pair: int) -> tuple[str, dict[str, str]]:
     """Return the page and settings that rotate this pair of a head of this width."""
     return "rope", {"model": "own", "head_dim": str(head_dim), "theta": f"{theta:.0f}", "pair": str(pair)}
 
@@ -58,7 +58,7 @@ def angle_of_a_pair(rng: random.Random) -> Question:
         ),
         "The angle is position times frequency, and the frequency of pair j is base^(−2j / D).",
         (Equation(position * base ** (-(2 * pair / d)), "angle"),),
-        _rotation(D, theta, j),
+        rotation(D, theta, j),
     )
 
 
@@ -81,7 +81,7 @@ def wavelength(rng: random.Random) -> Question:
         ),
         "The wavelength is a full circle, 2π, divided by the angle per position.",
         (Equation(2 * Value(math.pi, "π", "half a circle", digits=4, latex=r"\pi") * base ** (2 * pair / d)),),
-        _rotation(D, theta, j),
+        rotation(D, theta, j),
     )
 
 
@@ -196,7 +196,7 @@ def how_many_pairs(rng: random.Random) -> Question:
         ),
         "There is one frequency per pair of rotated dimensions, and all heads of a layer share the same frequencies.",
         (Equation(rotated / 2),),
-        _rotation(m.rotary_dim, m.rope_theta or 10_000.0, 0) if m.rotary_dim <= 128 else ("rope", {}),
+        rotation(m.rotary_dim, m.rope_theta or 10_000.0, 0) if m.rotary_dim <= 128 else ("rope", {}),
     )
 
 

@@ -160,3 +160,34 @@ def blocks_of_a_paged_cache(rng: random.Random) -> Question:
         (blocks,) if asked == "blocks" else (blocks, slots),
         ("decode", {"tab": "paged", "block_size": str(size)}),
     )
+
+
+@kind("decoding", 2)
+def tokens_after_a_cached_prefix(rng: random.Random) -> Question:
+    size = rng.choice((8, 16, 32))
+    prefix = size * rng.randrange(2, 9) + rng.randrange(1, size)
+    n = prefix + rng.randrange(size // 2, 4 * size)
+    sequence = PagedSequence(BlockPool(1, 16, size))
+    sequence.prepare(0, prefix)
+    reused = size * sum(size * (i + 1) <= prefix for i in range(len(sequence.table)))
+    tokens, shared, block = (
+        Value(n, "n", "tokens of the prompt"), Value(prefix, "p", "tokens of the common prefix"),
+        Value(size, "z", "tokens per block"),
+    )  # fmt: skip
+    return Question(
+        f"Prefix caching reuses whole blocks of {size} tokens. A prompt of {n} tokens begins with the same {prefix} "
+        "tokens as one that is cached, and then differs. How many tokens does its prefill have to compute?",
+        NumberAnswer(
+            n - reused,
+            "tokens",
+            wrong=known(
+                (n - prefix, "The last of the common tokens do not fill a block, so they are computed again."),
+                (n - reused - size, "A block is reused only if all its tokens are the same."),
+                (reused, "These are reused."),
+                (n, "That is without prefix caching."),
+            ),
+        ),
+        f"The {prefix} tokens fill {reused // size} whole blocks, so {reused} tokens are reused.",
+        (Equation(tokens - block * function("floor", shared / block), unit="tokens"),),
+        ("decode", {"tab": "paged", "block_size": str(size)}),
+    )

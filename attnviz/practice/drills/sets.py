@@ -36,12 +36,14 @@ def question_set(subject: str, level: int, n: int, seed: int) -> list[Question]:
 def kinds_at(seed: str, names: Collection[str], n: int) -> list[str]:
     """Choose a kind for each of n places: of those unused in this round, the one with the lowest hash for the place.
 
+    A round does not begin with the kind that ended the one before, unless there is no other.
     An added kind takes the places that it wins. The kind that was there may win a later place, and so on: no place
     changes for another reason, except that each round is one place longer.
     """
     chosen: list[str] = []
     for place in range(n):
-        left = [name for name in names if name not in chosen[place - place % len(names) :]]
+        asked = chosen[place - place % len(names) :] or chosen[-1:]
+        left = [name for name in names if name not in asked] or list(names)
         chosen.append(min(left, key=lambda name: rank(seed, place, name)))
     return chosen
 
