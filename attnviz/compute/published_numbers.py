@@ -69,9 +69,13 @@ def _cache(model: ModelConfig, view: View) -> int:
 
 
 def _with(view: View, n_kv_heads: int | None) -> ModelConfig | None:
-    """Return the model with this number of KV heads, None for as many as query heads; None if its layers differ."""
+    """Return the model with this number of KV heads, None for as many as query heads.
+
+    None if its layers differ, or if this number does not divide its query heads.
+    """
     model = _model(view)
-    return None if model.mixed_layers else with_heads(model, n_kv_heads or model.n_heads)
+    n = n_kv_heads or model.n_heads
+    return None if model.mixed_layers or model.n_heads % n else with_heads(model, n)
 
 
 def _per_token(model: ModelConfig) -> int:
@@ -88,9 +92,10 @@ def _numbers(view: View, n_kv_heads: int | None = 0) -> str:
     """Return the numbers that a layer caches per token; 0: of the model as it is."""
     model = _model(view) if n_kv_heads == 0 else _with(view, n_kv_heads)
     try:
-        return f"{int(cached_in_layer(model.mixer).value):,}" if model else MISSING
+        cached = model is not None and model.mixer.cached() and int(cached_in_layer(model.mixer).value)
     except ConfigError:  # its layers differ
         return MISSING
+    return f"{cached:,}" if cached else MISSING
 
 
 def _expanded(view: View) -> str:
@@ -230,7 +235,8 @@ def _times_smaller(view: View) -> str:
 def _even(view: View) -> str:
     """Return from how many tokens on the cache is as large as the weights."""
     model = _model(view)
-    return _in_words(math.ceil(weight_bytes(model) / _per_token(model)))
+    cached = _per_token(model)
+    return _in_words(math.ceil(weight_bytes(model) / cached)) if cached else MISSING
 
 
 def _in_words(n: float) -> str:
