@@ -157,17 +157,17 @@ def cache_shared_by_layers(text: str) -> float:
     return sum(2 * K * D * 2 for layer in range(int(L)) if layer % run == 0)
 
 
-def stored_in_int8(text: str) -> float:
+def integer_of_a_quantised_number(text: str) -> float:
     m, largest, x = numbers_where("to #, with one scale.*them is #. As which integer is # stored", text)
     return min(range(-int(m), int(m) + 1), key=lambda stored: abs(stored * largest / m - x))
 
 
-def read_back_from_int4(text: str) -> float:
+def read_back_after_quantising(text: str) -> float:
     m, largest, x = numbers_where("to #, with one scale.*them is #. What is read back for #", text)
     return min((stored * largest / m for stored in range(-int(m), int(m) + 1)), key=lambda read: abs(read - x))
 
 
-def int4_beside_an_outlier(text: str) -> float:
+def quantised_beside_an_outlier(text: str) -> float:
     *keys, m, token = numbers_where(
         r"\(#, #\), \(#, #\) and \(#, #\).*to #, with one scale.*second channel of token #", text
     )
@@ -223,8 +223,8 @@ NEWER: dict[str, Callable[[str], float]] = {
         position_after_interpolation, pairs_without_a_full_rotation, base_of_ntk_scaling, scores_under_yarn,
         pairs_that_yarn_leaves, frequency_inside_the_ramp, reach_of_windows, row_with_a_learned_sink,
         oldest_token_behind_sinks, growth_behind_windows, kv_heads_on_a_gpu, copies_of_a_cache, cache_on_a_gpu,
-        times_smaller_when_quantised, cache_shared_by_layers, stored_in_int8, read_back_from_int4,
-        int4_beside_an_outlier, tokens_after_a_cached_prefix, chance_of_acceptance, drawn_after_a_rejection,
+        times_smaller_when_quantised, cache_shared_by_layers, integer_of_a_quantised_number, read_back_after_quantising,
+        quantised_beside_an_outlier, tokens_after_a_cached_prefix, chance_of_acceptance, drawn_after_a_rejection,
         traffic_of_tiles,
     )
 }  # fmt: skip

@@ -12,6 +12,7 @@ from attnviz.practice.drills import (
     LEVELS,
     Progress,
     kinds_of,
+    make,
     question_set,
     score_card,
 )
@@ -99,3 +100,10 @@ def test_every_kind_is_asked_as_often_as_the_others_of_its_subject(monkeypatch):
         counts = Counter(names)
         assert set(counts) == {each.name for each in kinds_of(subject, 3)}
         assert all(0.65 * expected < n < 1.35 * expected for n in counts.values()), (subject, counts)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_missed_question_of_each_kind_is_kept(name):
+    """Its id, as a browser stores it, is read again."""
+    progress = Progress().after(make(name, 123_456), False)
+    assert Progress.of(progress.counts, progress.waiting) == progress and len(progress.missed) == 1

@@ -111,7 +111,7 @@ def _clear(exact: float) -> bool:
 
 
 @kind("decoding", 1)
-def stored_in_int8(rng: random.Random) -> Question:
+def integer_of_a_quantised_number(rng: random.Random) -> Question:
     m = LARGEST[8]
     while True:
         largest, x = rng.randrange(150, 900) / 100, rng.choice((-1, 1)) * rng.randrange(20, 140) / 100
@@ -142,7 +142,7 @@ def stored_in_int8(rng: random.Random) -> Question:
 
 
 @kind("decoding", 2)
-def read_back_from_int4(rng: random.Random) -> Question:
+def read_back_after_quantising(rng: random.Random) -> Question:
     m, step = LARGEST[4], rng.choice((0.25, 0.5, 1.0, 2.0))
     while True:
         x = rng.choice((-1, 1)) * rng.randrange(5, int(90 * step * m)) / 100
@@ -177,7 +177,7 @@ def read_back_from_int4(rng: random.Random) -> Question:
 
 
 @kind("decoding", 3)
-def int4_beside_an_outlier(rng: random.Random) -> Question:
+def quantised_beside_an_outlier(rng: random.Random) -> Question:
     m, step = LARGEST[4], rng.choice((0.25, 0.5))
     small = [m * step]
     while len(small) < 3:
