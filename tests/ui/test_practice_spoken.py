@@ -147,7 +147,9 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
     assert len(points) == len(attempt.questions[0].answer.points)
     for key in [box.key for box in points[:4]]:
         app.checkbox(key=key).check().run()
-    assert "1 of 8 right in" in said(app) and "as many now" in said(app)
+    assert "1 of 8 right in" in said(app) and "as many now" in said(app) and "4 of 5 points ticked" in said(app)
+    box = app.expander[-8]
+    assert box.label.startswith(":material/record_voice_over: 1. ") and box.proto.expanded
     press(app, "keep-card")
     kept = app.session_state["progress"]
     assert len(kept.mocks) == 2 and kept.mocks[0]["forms"]["spoken"][:2] == [1, 2]

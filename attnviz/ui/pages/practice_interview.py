@@ -68,8 +68,8 @@ def _tables(attempt: Attempt) -> None:
         {
             "Form": [compute.FORMS[row.form] for row in forms],
             "Right": [f"{row.right} of {row.asked}" for row in forms],
-            "Time": [compute.clock(row.used) for row in forms],
-            "Usual": [compute.clock(row.usual) for row in forms],
+            "Time": [compute.clock(row.used) if row.usual else "–" for row in forms],
+            "Usual": [compute.clock(row.usual) if row.usual else "–" for row in forms],
         },
         hide_index=True, width="content", border="horizontal",
     )  # fmt: skip
@@ -83,17 +83,20 @@ def _tables(attempt: Attempt) -> None:
 
 
 def _question(attempt: Attempt, i: int, question: Question, given: str) -> None:
-    grade = question.grade(given)
-    mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
-    with st.expander(f"{mark} {i + 1}. {escaped(question.text)} :small[({compute.time_of(attempt, i)})]"):
-        if not isinstance(question.answer, SpokenAnswer):
-            attempts.answered(question, given, f"card-{i}")
-            return
-        if given:
-            _points(i, question.answer, given)
-        st.markdown(f"**A model answer.** {escaped(question.because)}")
-        name, address = spoken.place(spoken.deck()[question.kind])
-        st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
+    about = f"{i + 1}. {escaped(question.text)} :small[({compute.time_of(attempt, i)})]"
+    if isinstance(question.answer, SpokenAnswer):
+        # Not marked as right: a box whose name changes with a tick would close.
+        with st.expander(f":material/record_voice_over: {about}", expanded=bool(given)):
+            if given:
+                _points(i, question.answer, given)
+            st.markdown(f"**A model answer.** {escaped(question.because)}")
+            name, address = spoken.place(spoken.deck()[question.kind])
+            st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
+        return
+    right = question.grade(given).right
+    mark = ":green[:material/check:]" if right else ":red[:material/close:]" if given else ":material/remove:"
+    with st.expander(f"{mark} {about}"):
+        attempts.answered(question, given, f"card-{i}")
 
 
 def _points(i: int, answer: SpokenAnswer, given: str) -> None:
@@ -102,6 +105,7 @@ def _points(i: int, answer: SpokenAnswer, given: str) -> None:
         key = f"said-{i}-{n}"
         st.session_state[key] = n in ticked
         st.checkbox(escaped(point), key=key, on_change=_tick, args=(i, n))
+    st.caption(answer.grade(given).explanation)
 
 
 def _tick(i: int, n: int) -> None:
