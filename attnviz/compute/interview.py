@@ -101,27 +101,36 @@ def _is_code(line: str) -> bool:
 
 
 @dataclass(frozen=True)
-class FormTally:
-    """The questions of one form: right, asked, and the seconds used beside those that are usual."""
+class Timed:
+    """Questions of one form or subject: right, asked, and the seconds used beside those that are usual."""
 
-    form: str
+    name: str
     right: int
     asked: int
     used: int
     usual: int
 
 
-def by_form(attempt: Attempt) -> list[FormTally]:
-    """Count right answers and time by form; questions that were not reached have neither time nor usual time."""
+def by_form(attempt: Attempt) -> list[Timed]:
+    """Count right answers and time by form, in the order of FORMS."""
+    return [row for form in FORMS for row in _timed(attempt, attempt.plan) if row.name == form]
+
+
+def by_subject(attempt: Attempt) -> list[Timed]:
+    """Count right answers and time by subject, in the order of `tallies`."""
+    rows = {row.name: row for row in _timed(attempt, [question.subject for question in attempt.questions])}
+    return [rows[tally.subject] for tally in tallies(attempt)]
+
+
+def _timed(attempt: Attempt, names: Sequence[str]) -> list[Timed]:
+    """Count by the name of each question; questions that were not reached have neither time nor usual time."""
     rows, grades = [], attempt.grades()
-    for form in FORMS:
-        own = [i for i, each in enumerate(attempt.plan) if each == form]
+    for name in dict.fromkeys(names):
+        own = [i for i, each in enumerate(names) if each == name]
         reached = [i for i in own if i < len(attempt.stamps)]
-        used = sum(attempt.used(i) for i in reached)
-        rows.append(
-            FormTally(form, sum(grades[i].right for i in own), len(own), round(used), USUAL[form] * len(reached))
-        )
-    return [row for row in rows if row.asked]
+        used, usual = sum(map(attempt.used, reached)), sum(USUAL[attempt.plan[i]] for i in reached)
+        rows.append(Timed(name, sum(grades[i].right for i in own), len(own), round(used), usual))
+    return rows
 
 
 def clock(seconds: float) -> str:
@@ -137,7 +146,7 @@ def summary(attempt: Attempt) -> dict[str, Any]:
         "asked": len(attempt.questions),
         "used": round(attempt.stamps[-1] - attempt.began) if attempt.stamps else 0,
         "subjects": {row.subject: [row.right, row.asked] for row in tallies(attempt)},
-        "forms": {row.form: [row.right, row.asked, row.used, row.usual] for row in by_form(attempt)},
+        "forms": {row.name: [row.right, row.asked, row.used, row.usual] for row in by_form(attempt)},
     }
 
 
@@ -176,14 +185,15 @@ def as_json(attempt: Attempt) -> str:
 
 def as_markdown(attempt: Attempt) -> str:
     """Return the score card as Markdown."""
-    about = summary(attempt)
+    about, columns = summary(attempt), ("Right", "Asked", "Time", "Usual")
+
+    def written(name: str, row: Timed) -> tuple[object, ...]:
+        return name, row.right, row.asked, clock(row.used), clock(row.usual)
+
     lines = [
         f"# Mock interview: {about['right']} of {about['asked']} right in {clock(about['used'])}", "",
-        *_table(("Subject", "Right", "Asked"), ((subject_name(t.subject), t.right, t.asked) for t in tallies(attempt))),
-        *_table(
-            ("Form", "Right", "Asked", "Time", "Usual"),
-            ((FORMS[t.form], t.right, t.asked, clock(t.used), clock(t.usual)) for t in by_form(attempt)),
-        ),
+        *_table(("Form", *columns), (written(FORMS[t.name], t) for t in by_form(attempt))),
+        *_table(("Subject", *columns), (written(subject_name(t.name), t) for t in by_subject(attempt))),
     ]  # fmt: skip
     if again := pages_to_review(attempt):
         lines += ["## To look at again", ""]

@@ -59,10 +59,13 @@ def test_a_mistake_is_one_of_the_lines_shown_at_different_places() -> None:
 def test_the_score_card_counts_points_and_time_by_form_and_subject() -> None:
     attempt = answered(begun(), 60.0)
     assert attempt.done and all(grade.right for grade in attempt.grades())
-    rows = {row.form: (row.right, row.asked, row.used, row.usual) for row in interview.by_form(attempt)}
+    rows = {row.name: (row.right, row.asked, row.used, row.usual) for row in interview.by_form(attempt)}
     assert rows == {
         "spoken": (2, 2, 120, 300), "computed": (3, 3, 180, 270), "code": (1, 1, 60, 90), "mistake": (2, 2, 120, 240),
     }  # fmt: skip
+    subjects = interview.by_subject(attempt)
+    assert sum(row.used for row in subjects) == 480 and sum(row.usual for row in subjects) == 900
+    assert {row.name for row in subjects} == {question.subject for question in attempt.questions}
     card = interview.summary(attempt)
     assert (card["minutes"], card["right"], card["asked"], card["used"]) == (15, 8, 8, 480)
     assert sum(right for right, _ in card["subjects"].values()) == 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from attnviz.compute import interview as compute
@@ -63,20 +65,17 @@ def score_card(attempt: Attempt) -> None:
 
 
 def _tables(attempt: Attempt) -> None:
-    rows, forms = practice.tallies(attempt), compute.by_form(attempt)
+    _table("Form", {compute.FORMS[row.name]: row for row in compute.by_form(attempt)})
+    _table("Subject", {practice.subject_name(row.name): row for row in compute.by_subject(attempt)})
+
+
+def _table(title: str, rows: Mapping[str, compute.Timed]) -> None:
     st.table(
         {
-            "Form": [compute.FORMS[row.form] for row in forms],
-            "Right": [f"{row.right} of {row.asked}" for row in forms],
-            "Time": [compute.clock(row.used) if row.usual else "–" for row in forms],
-            "Usual": [compute.clock(row.usual) if row.usual else "–" for row in forms],
-        },
-        hide_index=True, width="content", border="horizontal",
-    )  # fmt: skip
-    st.table(
-        {
-            "Subject": [practice.subject_name(row.subject) for row in rows],
-            "Right": [f"{row.right} of {row.asked}" for row in rows],
+            title: list(rows),
+            "Right": [f"{row.right} of {row.asked}" for row in rows.values()],
+            "Time": [compute.clock(row.used) if row.usual else "–" for row in rows.values()],
+            "Usual": [compute.clock(row.usual) if row.usual else "–" for row in rows.values()],
         },
         hide_index=True, width="content", border="horizontal",
     )  # fmt: skip
