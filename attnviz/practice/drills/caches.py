@@ -49,7 +49,7 @@ def times_smaller_when_quantised(rng: random.Random) -> Question:
         ),
         f"A number takes {bits} bits and its share of a scale, in place of 16 bits.",
         (Equation(16 / (number + scale / group)),),
-        ("cost", {"preset": id, "tab": "published"}),
+        ("cost", {"preset": id, "tab": "published", "precision": {4: "int4", 8: "fp8"}[bits]}),
     )
 
 

@@ -255,7 +255,7 @@ def frequency_inside_the_ramp(rng: random.Random) -> Question:
     return Question(
         f"YaRN with a factor of {s} leaves pairs 0 to {low} unchanged and divides the frequencies from pair {high} on "
         f"by {s}. In between it mixes both frequencies, with a share of the divided one that rises linearly from 0 "
-        f"at pair {low} to 1 at pair {high}. By what is the frequency of pair {j} multiplied?",
+        f"at pair {low} to 1 at pair {high}. By what factor is the frequency of pair {j} multiplied?",
         NumberAnswer(
             float(factors[j]),
             tolerance=0.005,

@@ -59,7 +59,7 @@ def kv_heads_on_a_gpu(rng: random.Random) -> Question:
                 else None,
                 (K, "A GPU holds only the KV heads that its query heads read.") if held != K else None,
                 (H / n, "These are its query heads.") if H / n not in (K, held) else None,
-                (0, "Its query heads read at least one KV head."),
+                (0, "Its query heads read at least one KV head.") if n > K else None,
             ),
         ),
         f"Each GPU has {H} / {n} = {H // n} query heads in a row, and holds the KV heads that they read.",
