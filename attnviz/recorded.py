@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,16 +72,11 @@ class RecordedTrace(Trace):
     def masks(self) -> Sequence[np.ndarray]:
         return [self.layers.allowed] * len(self.layers)
 
-    @cached_property
-    def nbytes(self) -> int:
-        """Size in bytes of what stays in memory besides the run itself."""
-        return self.layers.allowed.nbytes + RecordedLayers.N_KEPT * max(4 * a.size for a in self.layers.kind.layers)
-
 
 class RecordedLayers(Sequence[LayerTrace]):
     """The layers, each made when it is accessed: in float32, and with rows for all tokens of its text."""
 
-    N_KEPT = 4
+    N_KEPT = 4  # of the most recently used layers
 
     def __init__(self, run: AttentionRun, kind: AttentionKind) -> None:
         self.kind, self.first = kind, 0 if kind.cross else kind.first_row

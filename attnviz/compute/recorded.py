@@ -18,7 +18,7 @@ from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig
 from attnviz.mechanisms import Recorded
 from attnviz.modules import Transformer
-from attnviz.recorded import Picture, RecordedTrace, Sides
+from attnviz.recorded import Picture, RecordedLayers, RecordedTrace, Sides
 from attnviz.runs.arrays import RunError
 from attnviz.runs.file import Limits, open_run
 from attnviz.runs.labels import SPACES, are_spaced, label_of
@@ -50,10 +50,12 @@ class Held:
 
     @property
     def nbytes(self) -> int:
+        """Size in bytes of the run, and of the layers that its traces keep in float32."""
         run = self.run
+        kept = sum(RecordedLayers.N_KEPT * 4 * max(layer.size for layer in kind.layers) for kind in run.kinds)
         layers = [a for kind in run.kinds for a in kind.layers]
         others = [a for found in (run.q, run.k, run.v, run.gradients) for each in found.values() for a in each]
-        return sum(a.nbytes for a in (*layers, *others, run.logits, run.picture) if a is not None)
+        return kept + sum(a.nbytes for a in (*layers, *others, run.logits, run.picture) if a is not None)
 
 
 _held = ByteCache(MAX_HELD_BYTES)  # by digest
@@ -140,7 +142,7 @@ def _drawable(run: AttentionRun, digest: str) -> Held:
         if kind.n_layers > MAX_LAYERS or max(kind.n_heads) > MAX_HEADS:
             raise RunError(
                 f"the {kind.title} of this run has {kind.n_layers} layers of up to {max(kind.n_heads)} heads; at most "
-                f"{MAX_LAYERS} layers of {MAX_HEADS} heads can be drawn"
+                f"{MAX_LAYERS} layers of {MAX_HEADS} heads can be drawn here; attnviz.show draws all of them"
             )
         if (most := max(float(layer.max()) for layer in kind.layers)) > 1.001:
             raise RunError(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attnviz.compute.view import View
 from attnviz.cost import summary
-from attnviz.figures.drawing import quoted
+from attnviz.figures.drawing import escaped, quoted
 from attnviz.mechanisms import Mixer
 from attnviz.phrases import count, listed
 
@@ -38,27 +38,30 @@ def grid_options(mixers: Sequence[Mixer]) -> dict[str, Any]:
     return options
 
 
-def run_title(view: View) -> str:
-    """Return the title of a picture of the whole run: the heads, the text's length, the weights."""
+def run_title(view: View, name: Callable[[str], str] = str) -> str:
+    """Return the title of a picture of the whole run: the heads, the text's length, the weights.
+
+    name: escapes where the weights are from, for the place where the title is shown.
+    """
     if view.saved:
-        return _run_title(view, view.saved)
-    return f"{sharing(view)}, {count(len(view.ids), 'token')}, {view.origin}"
+        return f"{_heads_and_tokens(view, view.saved)}, {name(view.origin)}"
+    return f"{sharing(view)}, {count(len(view.ids), 'token')}, {name(view.origin)}"
 
 
-def _run_title(view: View, saved: RecordedRun) -> str:
+def _heads_and_tokens(view: View, saved: RecordedRun) -> str:
     sizes = count(len(view.ids), "token")
     if view.two_texts:
         sizes = f"{count(len(view.labels), 'query token')}, {count(len(view.key_labels), 'key token')}"
     several = view.two_texts or len(saved.saved.kinds) > 1
     kind = f"{saved.of.title.capitalize()}: " if several else ""
-    return f"{kind}{sharing(view)}, {sizes}, {view.origin}"
+    return f"{kind}{sharing(view)}, {sizes}"
 
 
 def headline(view: View) -> str:
-    """Return the sentence on the run for the top of a page."""
+    """Return the sentence on the run, in markdown, for the top of a page."""
     if view.saved:
-        return f"{run_title(view)}.{_about_layers(view.layer_names)}"
-    return f"{run_title(view)}, traced in {view.trace.seconds * 1000:.0f} ms."
+        return f"{run_title(view, escaped)}.{_about_layers(view.layer_names)}"
+    return f"{run_title(view, escaped)}, traced in {view.trace.seconds * 1000:.0f} ms."
 
 
 def _about_layers(names: list[str]) -> str:

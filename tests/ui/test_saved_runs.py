@@ -75,7 +75,7 @@ def test_a_page_that_needs_the_model_says_so_and_offers_a_checkpoint(own_machine
 def test_the_heads_page_says_what_was_recorded_and_nothing_of_a_model(own_machine, tmp_path):
     app = opened(HEADS, model=saved(tmp_path, "encoder"))
     text = shown(app)
-    assert "5 heads in 3 layers, 11 tokens, saved run encoder.safetensors." in said(app)
+    assert "5 heads in 3 layers, 11 tokens, saved run encoder.safetensors." in said(app).replace("\\", "")
     assert '"next":null' in text.replace(" ", "")
     for never in ("traced in", "random tokens, repeated once", "Grey cells", "softmax("):
         assert never not in text, never
@@ -184,7 +184,7 @@ def test_a_path_is_opened_in_the_sidebar(own_machine, tmp_path, no_links_to_page
 def test_the_run_that_the_app_was_started_with_opens_at_a_bare_address(own_machine, tmp_path, monkeypatch):
     monkeypatch.setenv(openable.RUN, saved(tmp_path, "encoder").removeprefix("run:"))
     app = opened(HEADS)
-    assert "saved run encoder.safetensors" in said(app) and linked(app)["model"].startswith("run:/")
+    assert "saved run encoder.safetensors" in said(app).replace("\\", "") and linked(app)["model"].startswith("run:/")
     assert "saved run" in said(opened(FRONT)) and "saved run" not in said(opened(HEADS, model="mha"))
 
 
@@ -201,3 +201,10 @@ def test_hosted_no_run_is_opened(tmp_path, monkeypatch):
     app = opened(HEADS, {"open-run-shown": True}, model=name)
     assert "this server does not open; gqa-4 is shown" in sentences(app) and "encoder" not in said(app.sidebar)
     assert "Open a run" not in [each.label for each in app.sidebar.expander]
+
+
+def test_the_name_of_a_file_is_no_markup(own_machine, tmp_path):
+    path = save_run(tmp_path / "my_*run*_[1](x).safetensors", saved_runs.encoder(), title="**<b>**")
+    for page in (HEADS, GROUPS):
+        text = said(opened(page, model=f"run:{path}"))
+        assert r"my\_\*run\*\_\[1\]\(x\)" in text and "_*run*_" not in text

@@ -188,7 +188,7 @@ def maps(view: View) -> None:
     """Maps of one layer, each in the hue of the KV head that its head reads."""
     layer, head = view.layer_and_head
     st.markdown(f"## Layer {layer}: {view.mixer.maps_finding()}")
-    st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. Weights: {view.origin}.")
+    st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. Weights: {escaped(view.origin)}.")
     if view.config.n_layers > 1:
         state.control(
             st.segmented_control,

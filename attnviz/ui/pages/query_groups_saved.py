@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.compute import recorded
 from attnviz.compute.view import View, drawable
 from attnviz.figures import groups, recorded_groups
+from attnviz.figures.drawing import escaped
 from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
@@ -28,7 +29,7 @@ def saved(view: View) -> None:
         diagram = groups.sharing(mixer.n_heads, mixer.n_kv_heads, mixer.kv_head_of, head)
         group_diagram(diagram, key="diagram", on_head=_take)
     st.markdown(f"## Layer {layer}: {mixer.maps_finding()}")
-    st.caption(f"{mixer.maps_note} Weights: {view.origin}.")
+    st.caption(f"{mixer.maps_note} Weights: {escaped(view.origin)}.")
     if view.config.n_layers > 1:
         state.control(
             st.segmented_control, "Layer", "layer", shown=layer, options=range(view.config.n_layers), required=True,
