@@ -104,7 +104,7 @@ def cached_by_kind(
             mixer,
             n,
             math.ceil(batch_size * n * _bytes_kept(mixer, n_tokens, bits, block_size, page)),
-            batch_size * n * _state_bytes_of(mixer),
+            batch_size * n * state_bytes_of(mixer),
             readers.get(mixer, 0),
         )
         for mixer, n in layers.items()
@@ -147,7 +147,7 @@ def held_by_kind(
                 else:
                     shared += size
         share = mixer.share(n)
-        state = Fraction(n_layers * _state_bytes_of(share)) if isinstance(share, Mixer) else Fraction(0)
+        state = Fraction(n_layers * state_bytes_of(share)) if isinstance(share, Mixer) else Fraction(0)
         found.append(HeldByKind(mixer, by_head / mixer.n_kv_heads, shared, state))
     return found
 
@@ -159,13 +159,14 @@ def _stored(vectors: Vectors, bits: float, block_size: int | None) -> Fraction:
     return vectors.number * (Fraction(bits) * width + SCALE_BITS * n_scales) / 8
 
 
-def _state_bytes_of(mixer: Mixer) -> int:
+def state_bytes_of(mixer: Mixer) -> int:
+    """Return the bytes of one layer's states and convolution inputs, each in its own precision."""
     return sum(int(state.numbers.value) * state.bits // 8 for state in mixer.state())
 
 
 def state_bytes(model: ModelConfig, batch_size: int = 1) -> int:
     """Return the bytes of the states and convolutions of all layers, which do not depend on the number of tokens."""
-    return batch_size * sum(n * _state_bytes_of(mixer) for n, mixer in caching(model))
+    return batch_size * sum(n * state_bytes_of(mixer) for n, mixer in caching(model))
 
 
 def cached_per_token(model: ModelConfig, bits: float | None = None) -> Expression:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from attnviz.config import ModelConfig
 from attnviz.cost import decode_cost, decode_step, kv_cache_bytes
-from attnviz.cost.cached import cached_in_layer, state_bytes
+from attnviz.cost.cached import cached_in_layer, state_bytes, state_bytes_of
 from attnviz.cost.crossings import Crossing, bends, crossings
 from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.equations import Equation
@@ -85,8 +85,7 @@ def _kept_text(config: ModelConfig, i: int, own: int) -> str:
     if layer.shares_cache_of is not None:
         return f"reads layer {layer.shares_cache_of}'s cache"
     if not layer.mixer.attends:
-        size = sum(int(each.numbers.value) * each.bits // 8 for each in layer.mixer.state())
-        return f"a state of {size:,} B, nothing per token"
+        return f"a state of {state_bytes_of(layer.mixer):,} B, nothing per token"
     window = layer.mixer.window
     return f"{own:,} B" + (f", of the {last_of(window, 'token')}" if window else "")
 
@@ -140,8 +139,9 @@ def per_token(models: Mapping[str, ModelConfig], selected: str) -> Drawing:
     least = min(range(len(names)), key=lambda i: (later[i], first[i]))
     here = names.index(selected)
     title = f"{names[here]} grows by {later[here]:,} B per token; {names[least]} by the least, {later[least]:,} B"
-    if here == least:
-        title = f"{names[here]} grows by the least per token: {later[here]:,} B"
+    if later[here] == later[least]:
+        as_little = "the least per token" if here == least else f"as little as {names[least]} per token"
+        title = f"{names[here]} grows by {as_little}: {later[here]:,} B"
     return Drawing(
         figure,
         title=title,

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnviz.analysis.linear import Written, most_repeated, recall_errors
 from attnviz.config import ModelConfig
-from attnviz.cost.cached import cached_in_layer
+from attnviz.cost.cached import cached_in_layer, state_bytes_of
 from attnviz.figures.drawing import Caption, Drawing, quoted
 from attnviz.figures.numbers import percent, printed, significant
 from attnviz.figures.theme import NEUTRAL, base_figure
@@ -17,6 +17,8 @@ from attnviz.mechanisms import Layer
 from attnviz.phrases import count, in_a_row, last_of, span
 
 LEAST_ERROR = 1e-4  # that is drawn: the axis is logarithmic
+SUM_TOLERANCE = 1e-4  # of a row's sum
+KEPT_BYTES = 2  # per cached number, bf16
 
 # ---- the sentence at the top
 
@@ -55,9 +57,10 @@ def _keeps(layer: Layer, s: str) -> str:
 def softmax_caption(weights: np.ndarray, name: str) -> Caption:
     """Write the caption of a softmax head's weights (T, T)."""
     sums = _spans(weights.sum(-1))
+    to_sink = " What a row lacks from 1 goes to a learned sink." if weights.sum(-1).min() < 1 - SUM_TOLERANCE else ""
     return Caption(
         f"{name}, softmax: each row sums to {sums}",
-        "Each row is a query, each column a key. No weight is negative.",
+        f"Each row is a query, each column a key. No weight is negative.{to_sink}",
         f"Heat map of the attention weights of {name}; the rows sum to {sums}.",
     )
 
@@ -66,10 +69,13 @@ def implied_caption(weights: np.ndarray, difference: float, taps: int, name: str
     """Write the caption of a linear head's effective weights (T, T). taps: of the convolution that v has passed."""
     lower = weights[np.tri(len(weights), dtype=bool)]
     below, sums = percent(float((lower < 0).mean()), 0), _spans(weights.sum(-1))
-    mixed = f" v has passed the convolution: a column mixes up to {count(taps, 'token')}." if taps > 1 else ""
+    mixed = (
+        f" v has passed a short convolution first, so a column mixes up to {count(taps, 'token')}." if taps > 1 else ""
+    )
     return Caption(
         f"{name}, linear: rows sum to {sums}, {below} of weights negative",
-        f"Effective weights: W v differs from the rule's output by at most {printed(difference)}.{mixed}",
+        "Effective weights W: W times the values v is what the layer read from its state (largest difference "
+        f"{printed(difference)}). A negative weight subtracts a value: no softmax is there to prevent it.{mixed}",
         f"Heat map of the effective weights of {name}; {below} of them are negative, and the rows sum to {sums}.",
     )
 
@@ -82,15 +88,15 @@ def _spans(values: np.ndarray) -> str:
 # ---- the state
 
 
-def state_caption(written: Written, labels: Sequence[str], name: str) -> Caption:
-    """Write the caption of the state as it is written."""
+def state_caption(written: Written, labels: Sequence[str], name: str, kept: str) -> Caption:
+    """Write the caption of the state as it is written. kept: `kept_text`."""
     (T, D), V = written.k.shape, written.v.shape[1]
-    n_cached, (added, removed, state) = T * (D + V), written.norms().T
+    added, removed, state = written.norms().T
     title = f"{name}: {D} × {V} = {D * V:,} numbers after any of {count(T, 'token')}"
     return Caption(
         title,
-        f"Each row is a channel of the keys, each column one of the values. The keys and values of the "
-        f"{count(T, 'token')} would be {n_cached:,} numbers in a cache of one KV head.",
+        "Each row is a channel of the keys, each column one of the values. A token first multiplies S by its decay α, "
+        f"then adds k ⊗ β (v − Sᵀk) with its write strength β. {kept}",
         f"{title}. Three heat maps of {D} × {V} cells: the state, what the token added, what decay removed.",
         table={
             "after token": list(range(T)),
@@ -101,6 +107,17 @@ def state_caption(written: Written, labels: Sequence[str], name: str) -> Caption
             "numbers of the state": [D * V] * T,
         },
     )
+
+
+def kept_text(config: ModelConfig, layer: int) -> str:
+    """Compare the bytes that a layer with a state keeps with the cache of a softmax layer of the same model."""
+    size = state_bytes_of(config.layers[layer].mixer)
+    said = f"All heads of layer {layer} keep {size:,} B whatever the length"
+    for i, other in enumerate(config.layers):
+        if other.shares_cache_of is None and other.mixer.attends and other.mixer.window is None:
+            each = KEPT_BYTES * int(cached_in_layer(other.mixer).value)
+            return f"{said}; layer {i} caches {each:,} B per token, more from {count(size // each + 1, 'token')} on."
+    return f"{said}."
 
 
 # ---- what it remembers
@@ -160,7 +177,7 @@ def repeated(written: Written, labels: Sequence[str], name: str, colour: str) ->
     figure.update_xaxes(showgrid=False)
     figure.update_yaxes(title="distance / ‖v‖", rangemode="tozero")
     own, summed = errors["gated delta rule"][1], errors["plain sum"][1]
-    title = f"A key written twice reads its newer value {significant(own)} off, from a sum {significant(summed)}"
+    title = f"A key that comes again: its newer value is {significant(own)} off, from a plain sum {significant(summed)}"
     tokens = " and ".join(f"{at} {quoted(labels[at])}" for at in both)
     return Drawing(
         figure,

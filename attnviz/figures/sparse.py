@@ -19,7 +19,7 @@ def index_caption(layer: int, n_heads: int) -> Caption:
     """Write the caption of a layer's index scores."""
     return Caption(
         f"Layer {layer}: one index score per key, for all {count(n_heads, 'head')}",
-        "The sum over the index heads of weight · ReLU(q · k); a head's weight may be negative.",
+        "The sum over the index heads of w · ReLU(q · k). A head's w comes from the query and may be negative.",
         f"Heat map of the index scores of layer {layer}.",
     )
 
@@ -33,8 +33,9 @@ def dense_caption(shares: np.ndarray, k: int, name: str) -> Caption:
     )
     return Caption(
         f"{name}: top {k} by index score keep {kept} of the weight",
-        f"Its dense weights; a dot marks a key that is kept. {note}",
-        f"Heat map of the dense weights of {name}; the {count(k, 'key')} kept hold {kept} of the weight on average.",
+        f"The weights if no key were left out; a dot marks a key that is kept. Only keys that the mask allows are "
+        f"ranked: keys of the future would take places of the {k}. {note}",
+        f"Heat map of the weights of {name} over all keys; the {count(k, 'key')} kept hold {kept} on average.",
     )
 
 

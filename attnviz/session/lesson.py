@@ -151,6 +151,9 @@ def _step(lines: Lines) -> Step:
     first, title = lines[0][0], lines[0][1][3:].strip()
     if not title:
         raise LessonError(first, "the step has no title")
+    for number, line in lines:  # Streamlit shows such a formula as it is written
+        if len(re.findall(r"(?<!\\)\$", line)) % 2:
+            raise LessonError(number, "a formula between $ and $ must be on one line")
     fields, text = fields_of(lines[1:], FIELDS)
     if "Link" not in fields:
         raise LessonError(first, "the step has no “Link: ”, such as heads?layer=1&head=3")

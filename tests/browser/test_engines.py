@@ -58,6 +58,11 @@ BLANK = """async () => {
   }
   return [blank, drawings.length + charts.length];
 }"""
+# Columns that are wider than the row they are in.
+WIDER = """() => all("[data-testid=stColumn]").filter(each => {
+  const [column, row] = [each, each.parentElement].map(box => box.getBoundingClientRect());
+  return column.width && (column.right > row.right + 2 || column.left < row.left - 2);
+}).map(each => each.textContent.slice(0, 40))"""
 OPEN_TAB = "name => one('.st-key-control-tab [role=radio][aria-checked=true]').textContent === name"
 
 
@@ -72,8 +77,8 @@ def test_every_page_and_tab_is_drawn_without_an_error(window: Window) -> None:
             window.until(OPEN_TAB, PAGES[path].tabs[tab])
         blank, n = window.run(BLANK)
         drawings += n
-        if blank or window.wrong():
-            wrong[address] = blank, window.wrong()
+        if (wider := window.run(WIDER)) or blank or window.wrong():
+            wrong[address] = blank, wider, window.wrong()
         window.run("() => { wrong.length = 0; document.querySelector('[data-testid=stMain]').scrollTo(0, 0); }")
     assert wrong == {}
     assert drawings > 2 * len(addresses)

@@ -87,6 +87,7 @@ BROKEN = {
     "a question alone": (LESSON.replace("Answer: Because.", ""), 14, "Answer"),
     "an answer alone": (LESSON.replace("Question: Why\nso?\n", ""), 14, "Question"),
     "an empty field": (LESSON.replace("Because.", ""), 16, "Answer"),
+    "a formula over two lines": (LESSON.replace("By {factor}", "By $\\frac{a}\n{b}$"), 23, "on one line"),
     "no text": (LESSON.replace("By {factor}.", ""), 18, "text"),
     "a step without a title": (LESSON.replace("## Second", "## "), 18, "title"),
 }

@@ -1,16 +1,18 @@
 """The Linear and sparse page on small models with each kind of layer, without a browser."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from attnviz.analysis.sparse import softmax
+from attnviz.checkpoints import load_checkpoint
 from attnviz.compute import linear, models, sparse
 from attnviz.compute.view import View
 from attnviz.config import ModelConfig
-from attnviz.figures.linear import layers_sentence
+from attnviz.figures.linear import kept_text, layers_sentence
 from attnviz.mechanisms import Dense, GatedDelta, Grouped, IndexedGrouped, Layer
 from attnviz.session.settings import Settings
 from attnviz.ui.components import linked_maps, state_player
@@ -95,7 +97,7 @@ def test_the_map_that_is_sent_is_that_of_the_chosen_heads(run):
     assert "L1 H5, softmax: each row sums to 1" in sent(app) and "L2 H4, linear" in sent(app)
     found = linear.implied_of(view, (2, 4))
     assert found.difference < 1e-6
-    assert "at most" in sent(app) and "up to 4 tokens" in sent(app)
+    assert "largest difference" in sent(app) and "up to 4 tokens" in sent(app)
 
 
 def header(data: bytes) -> tuple[dict, bytes]:
@@ -130,7 +132,7 @@ def test_the_player_is_sent_what_makes_up_the_states(run):
 def linear_caption(written):
     from attnviz.figures.linear import state_caption
 
-    caption = state_caption(written, [str(t) for t in range(len(written.k))], "L0 H3")
+    caption = state_caption(written, [str(t) for t in range(len(written.k))], "L0 H3", "")
     assert caption.title.startswith("L0 H3: 5 × 7 = 35 numbers after any of ")
     return caption
 
@@ -163,3 +165,20 @@ def test_a_title_names_the_context_from_which_a_state_takes_less(run):
     run("pure")
     app = opened(PAGE, model="own", text=TEXT, tab="context")
     assert "My own settings takes less memory than GQA-4 from" in titles(app)
+
+
+def test_a_state_is_compared_with_a_cache_in_bytes():
+    """By hand: 8 heads of 24 × 24 numbers in float32; 4 inputs of the convolution of q, k and v in bf16."""
+    config = load_checkpoint("hybrid")[0].config
+    mixer, said = config.layers[0].mixer, kept_text(config, 0)
+    size = 4 * mixer.n_heads * mixer.key_dim * mixer.head_dim
+    size += 2 * 4 * (2 * mixer.n_key_heads * mixer.key_dim + mixer.n_heads * mixer.head_dim)
+    per_token = 2 * 2 * config.layers[3].mixer.n_kv_heads * config.layers[3].mixer.head_dim
+    first = next(n for n in range(1, 10_000) if n * per_token > size)
+    assert [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", said)] == [0, size, 3, per_token, first]
+
+
+def test_a_model_without_shared_caches_offers_one(run):
+    run("indexed")
+    buttons = opened(PAGE, model="own", text=TEXT, tab="shared").main.button
+    assert any("Shared cache checkpoint" in each.label for each in buttons)

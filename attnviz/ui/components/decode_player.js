@@ -217,7 +217,7 @@ function heldTitle(d, held) {
   const l = d.windows.findIndex(Boolean), attended = l < 0 ? held : Math.min(held, d.windows[l] + d.sinks[l]);
   const where = d.windows.every(Boolean) ? "" : "in layers with a window, ", withState = d.states.filter(Boolean).length;
   if (withState === d.states.length) return "No cache: each layer keeps a state, which does not grow";
-  return `${withState ? `${withState} layers keep a state that does not grow; the caches of the other${d.states.length - withState > 1 ? "s" : ""}` : "The caches"} hold ${held} token${held === 1 ? "" : "s"}${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
+  return `${withState ? `${withState} layers keep a state that does not grow; ${d.states.length - withState > 1 ? "the caches of the others hold" : "the cache of the other holds"}` : "The caches hold"} ${held} token${held === 1 ? "" : "s"}${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
 }
 
 // The characters written by the first n tokens: [first token, one past the last, text]. A byte before the rest of its character
@@ -322,8 +322,10 @@ function paintCaches(view) {
   const ink = scaledSheet(caches, wide, high, ratio);
   ink.font = `12px ${getComputedStyle(view.root).fontFamily}`;
   ink.textBaseline = "middle";
+  const caching = []; // layers one below the other that cache tokens: a state has none
   for (let l = 0, y = 0; l < heights.length; y += heights[l++] + GAP) {
-    const sinks = d.sinks[l];
+    const sinks = d.sinks[l], above = !d.states[l - 1] && caching.at(-1);
+    if (!d.states[l]) above ? (above.to = y + heights[l]) : caching.push({ from: y, to: y + heights[l] });
     if (d.states[l]) paintState(ink, d.states[l], { left, y, wide, column, unit, high: heights[l], ground: getComputedStyle(view.root).color });
     ink.globalAlpha = 1;
     ink.fillStyle = GREY;
@@ -349,8 +351,10 @@ function paintCaches(view) {
     }
   }
   Object.assign(ink, { globalAlpha: 1, fillStyle: getComputedStyle(view.root).color, strokeStyle: getComputedStyle(view.root).color });
-  ink.fillRect(left + d.T * column - 1, 0, 1, high - GAP); // between prompt and generated tokens
-  if (now) ink.strokeRect(left + (held - 1) * column - 0.5, 0.5, Math.max(column, 3), high - GAP - 1);
+  for (const { from, to } of caching) {
+    ink.fillRect(left + d.T * column - 1, from, 1, to - from); // between prompt and generated tokens
+    if (now) ink.strokeRect(left + (held - 1) * column - 0.5, from + 0.5, Math.max(column, 3), to - from - 1);
+  }
   const withState = d.states.filter(Boolean).length, other = d.parts.length - withState;
   caches.ariaLabel = `Caches of ${other} layer${other === 1 ? "" : "s"}, each with ${held} tokens: ${d.T} of the prompt, ${now} generated${
     withState ? `; ${withState} layers with a state that does not grow: ${d.states.find(Boolean)[1]}` : ""}`;

@@ -250,7 +250,7 @@ def _drawn_for(view: View) -> str:
     """Return a key for what the open tab depends on: text, sampling and, except for "models", the written tokens."""
     s = view.settings
     own = () if state.page().open_tab(s.tab) == "models" else compute.usable(view)
-    return f"drawn-for-{crc32(repr((s.text, own, compute.sampling_of(s))).encode()):x}"
+    return f"tabs-for-{crc32(repr((s.text, own, compute.sampling_of(s))).encode()):x}"
 
 
 def _is_stale(view: View) -> bool:

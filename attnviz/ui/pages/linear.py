@@ -144,7 +144,8 @@ def _state(view: View) -> None:
     head = compute_linear.linear_head_of(linear)
     written, hue = compute_linear.written_of(linear, head), _hue(linear, head)
     legend = [[kv_colour(*hue), linear.config.layers[head[0]].mixer.keys_read(hue[0])]]
-    caption = figures.state_caption(written, view.labels, _name(linear, head, view))
+    kept = figures.kept_text(linear.config, head[0])
+    caption = figures.state_caption(written, view.labels, _name(linear, head, view), kept)
     state_player(written, view.labels, compute_linear.after(view), hue, caption, "state-player", legend)
     charts.on_demand("Numbers and downloads", {"state-numbers": lambda: caption})
 
@@ -185,7 +186,10 @@ def _indexer(view: View) -> None:
     found, n = compute_sparse.indexed_of(view, (layer, head)), len(view.ids)
     k, mixer = compute_sparse.keep(view, (layer, head)), view.config.layers[layer].mixer
     if n > 1:
-        state.control(st.slider, "Keys kept per query, k", "keep", shown=k, min_value=1, max_value=n, width=420)
+        state.control(
+            st.slider, f"Keys kept per query, k (the layer keeps {mixer.top_k})", "keep", shown=k, min_value=1,
+            max_value=n, width=420,
+        )  # fmt: skip
     name, keys = _name(view, (layer, head), view), _keys_of(view, (layer, head))
     kept = found.rank < k
     captions = (
@@ -221,6 +225,8 @@ def _sinks(view: View) -> None:
 def _shared(view: View) -> None:
     name = view.settings.model_name
     charts.show(caches.sharing_layers(view.config, name), "sharing-layers")
+    if all(layer.shares_cache_of is None for layer in view.config.layers):
+        offer("shared")
     charts.show(caches.per_token(compute_linear.compared(view), name), "per-token")
 
 
