@@ -11,6 +11,7 @@ import pytest
 from attnviz.cost import load_accelerators, load_described, load_presets
 from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills import KINDS, Kind, Question, kinds_of, make, question_set
+from attnviz.practice.drills.question import _draws
 from attnviz.practice.drills.ranks import draw, rank, ranked
 from attnviz.practice.drills.sets import kinds_at
 
@@ -129,3 +130,15 @@ def test_a_kind_keeps_its_question_when_its_place_changes(monkeypatch):
         after = dict(question_set(subject, 3, 9, 5))
         assert len(set(before) & set(after)) >= 6
         assert all(after[name] == before[name] for name in set(before) & set(after))
+
+
+@pytest.mark.parametrize("name", [name for name in ON_MODELS if name not in ON_MACHINES])
+def test_no_published_model_is_left_out_because_two_of_its_known_answers_are_equal(name):
+    """A question whose known answers clash is drawn again; a model with which they always do would never be asked."""
+    by_name = sorted((m.name for m in load_described().values()), key=len, reverse=True)
+    clashes: dict[str, list[bool]] = {}
+    for seed in range(200):
+        drawn = next(_draws(KINDS[name], seed))
+        model = next(each for each in by_name if each in drawn.text)
+        clashes.setdefault(model, []).append(drawn.answer.clashes())
+    assert len(clashes) >= 4 and not [model for model, each in clashes.items() if len(each) > 1 and all(each)]

@@ -229,7 +229,7 @@ def test_one_option_says_which_pairs_the_method_of_the_question_slows():
     seen = set()
     for seed in SEEDS:
         question = make("pairs_that_a_method_slows", seed)
-        wanted = {"interpolation": "all pairs, by", "NTK": "all pairs but the fastest", "YaRN": "only a few times"}
+        wanted = {"interpolation": "all pairs, by", "NTK": "all pairs but the fastest", "YaRN": "fewer than 32 times"}
         (said,) = [part for name, part in wanted.items() if name in question.text]
         assert [said in each for each in question.answer.options] == [i == question.answer.right for i in range(4)]
         for option, why in zip(question.answer.options, question.answer.explanations, strict=True):

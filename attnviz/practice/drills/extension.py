@@ -49,7 +49,7 @@ def slowed(method: str, D: int, base: float, factor: float, trained: int) -> Ten
 _CHANGED = {
     "linear": "all pairs, by the same factor",
     "ntk": "all pairs but the fastest, the more the slower they are",
-    "yarn": "those that rotate only a few times within the trained context",
+    "yarn": f"those that rotate fewer than {FAST} times within the trained context",
 }
 
 
@@ -93,8 +93,8 @@ def position_after_interpolation(rng: random.Random) -> Question:
             round(p * share),
             wrong=known(
                 (p, "That is without interpolation."),
-                (p % trained, "Positions do not start again after the trained context."),
-                (p - (extended - trained), "Positions are divided, not moved."),
+                (p % trained, "Positions do not start again at 0 after the trained context."),
+                (p - (extended - trained), "Positions are divided, not moved.") if factor > 2 else None,
                 (p * factor, "Divide; do not multiply."),
             ),
         ),
@@ -117,7 +117,7 @@ def pairs_without_a_full_rotation(rng: random.Random) -> Question:
         NumberAnswer(
             n,
             wrong=known(
-                (D // 2 - n, "That is how many complete one."),
+                (D // 2 - n, "That is how many complete one.") if 2 * n != D // 2 else None,
                 (2 * n, "Count pairs, not dimensions."),
                 (without_turn, "A full rotation is 2π, not 1.") if without_turn != n else None,
                 (n + 1, "Pairs are counted from 0, so one more of them completes a rotation."),

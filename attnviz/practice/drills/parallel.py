@@ -82,7 +82,9 @@ def copies_of_a_cache(rng: random.Random) -> Question:
                 (1, f"There are more GPUs than KV heads, so GPUs hold copies of the {K}."),
                 (n, "Each GPU holds one KV head, not all."),
                 (K / n, "That is a part of a KV head per GPU; KV heads are copied, not split."),
-                (m.group_size, "That is how many query heads share a KV head.") if m.group_size != copies else None,
+                (m.group_size, "That is how many query heads share a KV head.")
+                if m.group_size not in (copies, n)
+                else None,
             ),
         ),
         f"Each GPU holds one KV head, {n} in all, of {K} different ones.",
@@ -118,38 +120,33 @@ def cache_on_a_gpu(rng: random.Random) -> Question:
         rng, lambda m: m.attention == ("mla" if latent else "gqa") and (latent or is_plain(m)) and bool(_dividing(m))
     )
     n = rng.choice(_dividing(m))
-    held, K = on_one(m, n), m.n_kv_heads
+    held = on_one(m, n)
     size, whole = kv_cache_bytes(held, 1), kv_cache_bytes(m, 1)
-    sizes = (
-        f"{m.name}: MLA, {m.n_layers} layers, {m.n_heads} heads, kv_lora_rank {m.kv_lora_rank}, qk_rope_head_dim "
-        f"{m.qk_rope_head_dim}"
-    )
-    copied = "The latent and the RoPE key are read by all heads, so each GPU holds both whole."
+    wrong: list[tuple[float, str]] = [(size / 2, "bf16 takes 2 bytes per number.")]
+    if latent:
+        sizes = f"{m.name}: MLA, {m.n_layers} layers, {m.n_heads} heads, kv_lora_rank {m.kv_lora_rank}, "
+        sizes += f"qk_rope_head_dim {m.qk_rope_head_dim}"
+        because = "The latent and the RoPE key are read by all heads, so each GPU holds both whole."
+        wrong += [
+            (whole / n, "MLA caches nothing per head that could be divided."),
+            (2 * size, "Keys and values share one latent."),
+        ]
+    else:
+        sizes = described(m)
+        because = (
+            f"A GPU caches the KV heads that its query heads read: {len(m.mixer.held_by(n)[0])} of {m.n_kv_heads}."
+        )
+        wrong[0] = size / 2, "You counted K and V once."
+        wrong += [(whole, "That is the cache of all KV heads.")]
+        wrong += [(whole / n, "KV heads are copied, not split.")] * (n > m.n_kv_heads)
+    if whole / n == size / 2:  # the same number by two mistakes
+        del wrong[0]
+    if n * size > whole:
+        wrong.append((n * size, "That is for all GPUs together."))
     return Question(
-        f"{sizes if latent else described(m)}. With tensor parallelism over {n} GPUs, how many bytes does each GPU "
-        "cache per token, in bf16?",
-        NumberAnswer(
-            size,
-            "B",
-            0.005,
-            known(
-                (
-                    whole / n,
-                    "MLA caches nothing per head that could be divided."
-                    if latent
-                    else "KV heads are copied, not split.",
-                )
-                if whole != n * size
-                else None,
-                (whole, "That is the cache of all KV heads.") if whole != size else None,
-                (2 * size, "Keys and values share one latent." if latent else "bf16 takes 2 bytes per number."),
-                (size * n, "That is for all GPUs together.") if whole != n * size else None,
-                (size / 2, "bf16 takes 2 bytes per number." if latent else "You counted K and V once."),
-            ),
-        ),
-        copied
-        if latent
-        else f"A GPU caches the KV heads that its query heads read: {len(m.mixer.held_by(n)[0])} of {K}.",
+        f"{sizes}. With tensor parallelism over {n} GPUs, how many bytes does each GPU cache per token, in bf16?",
+        NumberAnswer(size, "B", 0.005, known(*wrong)),
+        because,
         (Equation(cached_per_token(held, 16), unit="B"),),
         holders(id, n),
     )

@@ -116,7 +116,7 @@ def traffic_of_tiles(rng: random.Random) -> Question:
         "many bytes does the written-out form move?",
         NumberAnswer(
             times,
-            tolerance=0.01,
+            tolerance=0.003,
             wrong=known(
                 ((4 * T * D + 4 * T * T) / (4 * T * D), "Tiles read k and v again for each block of queries."),
                 (

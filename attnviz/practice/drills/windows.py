@@ -111,26 +111,22 @@ def oldest_token_behind_sinks(rng: random.Random) -> Question:
     for T in (limit, *[1] * (n - limit)):
         cache.append(torch.empty(1, 1, T, 0))
     oldest = min(position for position in cache.positions if position >= n_sinks)
-    tokens, size, first = Value(n, "n", "tokens so far"), Value(limit, "M", "tokens that the cache holds"), n_sinks
+    tokens, size = Value(n, "n", "tokens so far"), Value(limit, "M", "tokens that the cache holds")
+    kept = "first one as an attention sink" if n_sinks == 1 else f"first {n_sinks} as attention sinks"
     return Question(
-        f"A cache holds at most {limit} tokens: the first {n_sinks} as attention sinks, and the latest ones. "
-        f"{n} tokens have been read, at positions 0 to {n - 1}. What is the position of the oldest token in the cache "
-        "that is not a sink?"
-        if n_sinks > 1
-        else f"A cache holds at most {limit} tokens: the first one as an attention sink, and the latest ones. {n} "
-        f"tokens have been read, at positions 0 to {n - 1}. What is the position of the oldest token in the cache that "
-        "is not a sink?",
+        f"A cache holds at most {limit} tokens: the {kept}, and the latest ones. {n} tokens have been read, at "
+        f"positions 0 to {n - 1}. What is the position of the oldest token in the cache that is not a sink?",
         NumberAnswer(
             oldest,
             wrong=known(
                 (n - limit, "The sinks take places of the cache, so fewer of the latest tokens fit."),
-                (oldest - 1, "That is the last token that was overwritten."),
+                (oldest - 1, "That is the last token that was overwritten.") if n_sinks > 1 else None,
                 (n_sinks, "That token has been overwritten."),
                 (limit - n_sinks, "That is how many tokens there are beside the sinks."),
             ),
         ),
         f"Beside the sinks there is room for {limit} − {n_sinks} = {limit - n_sinks} tokens, the latest ones.",
-        (Equation(tokens - (size - letter("A", first))),),
+        (Equation(tokens - (size - letter("A", n_sinks))),),
         ("decode", {"tab": "bounded", "bound": str(limit), "kept_first": str(n_sinks)}),
     )
 
