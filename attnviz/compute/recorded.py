@@ -18,6 +18,7 @@ from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig
 from attnviz.mechanisms import Recorded
 from attnviz.modules import Transformer
+from attnviz.phrases import listed
 from attnviz.recorded import Picture, RecordedLayers, RecordedTrace, Sides
 from attnviz.runs.arrays import RunError
 from attnviz.runs.file import Limits, open_run
@@ -144,10 +145,15 @@ def _drawable(run: AttentionRun, digest: str) -> Held:
                 f"the {kind.title} of this run has {kind.n_layers} layers of up to {max(kind.n_heads)} heads; at most "
                 f"{MAX_LAYERS} layers of {MAX_HEADS} heads can be drawn here; attnviz.show draws all of them"
             )
+        if len(set(kind.n_heads)) > 1:
+            raise RunError(
+                f"the layers of the {kind.title} of this run have {listed(sorted(set(kind.n_heads)))} heads; layers "
+                "with as many heads each can be drawn here, and attnviz.show draws all of them"
+            )
         if (most := max(float(layer.max()) for layer in kind.layers)) > 1.001:
             raise RunError(
-                f"the {kind.title} of this run has weights of up to {most:.3g}; weights of at most 1 can be drawn, "
-                "such as those after the softmax and before dropout"
+                f"the {kind.title} of this run has weights of up to {most:.3g}; weights of at most 1 can be drawn "
+                "here, such as those after the softmax and before dropout; attnviz.show draws all of them"
             )
     return Held(run, digest[: openable.N_DIGITS])
 

@@ -115,6 +115,8 @@ def test_what_cannot_be_drawn_is_refused_with_its_numbers(tmp_path):
     assert "51 layers of up to 5 heads; at most 48 layers of 64 heads" in sentence(f"run:{tall}")
     large = save_run(tmp_path / "large.safetensors", [2 * layer for layer in weights], saved_runs.BERT)
     assert "weights of up to 1.88" in sentence(f"run:{large}")
+    uneven = save_run(tmp_path / "uneven.safetensors", [weights[0], weights[1][:2]], saved_runs.BERT)
+    assert "have 2 and 5 heads" in sentence(f"run:{uneven}")
     long = save_run(tmp_path / "long.safetensors", np.full((1, 1, 1, 513), 1 / 513), ["a"], key_tokens=["b"] * 513)
     assert "513 tokens; at most 512" in sentence(f"run:{long}")
 
