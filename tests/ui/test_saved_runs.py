@@ -3,6 +3,8 @@
 Run: .venv/bin/python -m pytest tests/ui/test_saved_runs.py
 """
 
+import json
+
 import pytest
 
 from attnviz.compute import recorded
@@ -98,6 +100,13 @@ def test_a_kind_is_chosen_in_the_sidebar_and_is_part_of_the_link(own_machine, tm
         "e0 e1 e2 e3 e4 e5 e6",
     ]
     assert all(area.disabled for area in app.sidebar.text_area)
+
+
+def test_the_overview_names_the_keys_of_the_other_text(own_machine, tmp_path):
+    app = opened(FRONT, model=saved(tmp_path, "encoder-decoder"), run_kind="cross")
+    (grid,) = (each.proto.bytes for each in app.get("bidi_component") if "front-grid" in each.proto.id)
+    header = json.loads(grid[4 : 4 + int.from_bytes(grid[:4], "little")])
+    assert header["labels"] == [[f"·d{i}" for i in range(13)], [f"·e{i}" for i in range(7)]]
 
 
 def test_q_and_k_show_the_way_from_score_to_weight_with_the_numbers_saved(own_machine, tmp_path):

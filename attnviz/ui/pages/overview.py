@@ -66,6 +66,8 @@ def maps(view: View) -> None:
         weights, allowed, labels = Each(view.trace.layers, "weights"), view.trace.masks, view.labels
         title, sentence = run_title(view), headline(view)
         options = grid_options([layer.mixer for layer in view.config.layers])
+        options |= {"sides": view.sides, "row_names": view.layer_names or None}
+        options["masks"] = not view.saved or view.config.causal
     st.caption(f"{HOW_TO_READ} {sentence}")
     head_grid(
         weights, allowed, labels, key="front-grid", selected=_selected(view), on_select=_open, title=title, **options
