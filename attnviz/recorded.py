@@ -129,7 +129,7 @@ class RecordedLayers(Sequence[LayerTrace]):
             n_heads=H, n_kv_heads=K, sharing=known is not None,
             head_dim=1 if keys is None else keys.shape[-1], value_dim=1 if values is None else values.shape[-1],
             has_keys=keys is not None, has_values=values is not None, no_scores=self._no_scores(i, K),
-            causal=kind.causal, what=kind.title, two_texts=kind.cross, first_row=self.first,
+            causal=kind.causal, two_texts=kind.cross, first_row=self.first,
             n_rows=len(kind.tokens), n_keys=len(kind.key_tokens), least=least, most=most,
         )  # fmt: skip
 

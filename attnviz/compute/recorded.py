@@ -223,7 +223,6 @@ class RecordedRun:
     name: str
     digest: str
     kind: str
-    problem: str = ""
 
     @property
     def _held(self) -> Held:
@@ -254,16 +253,8 @@ class RecordedRun:
         return self.recorded.config
 
     @property
-    def weights(self) -> tuple[str, str, int]:
-        return self.name, self.digest, 0
-
-    @property
     def model(self) -> Transformer:
         raise OpenError(Recorded.refusals["run"])
-
-    @property
-    def trained(self) -> bool:
-        return True
 
     @property
     def tokenizer(self) -> Tokens:

@@ -44,7 +44,7 @@ class Recorded(Mixer):
 
     n_kv_heads: as many as query heads where `sharing` is not known. head_dim, value_dim: 1 where keys or values were
     not saved. no_scores: why the weights cannot be followed from their scores, "" where they can. causal: no weight
-    above the diagonal. what: the kind of attention in words. two_texts: queries and keys are of two texts. first_row,
+    above the diagonal. two_texts: queries and keys are of two texts. first_row,
     n_rows: which of the n_keys tokens of one text were recorded as queries. least, most: what a row sums to.
     """
 
@@ -57,7 +57,6 @@ class Recorded(Mixer):
     has_values: bool = False
     no_scores: str = ""
     causal: bool = True
-    what: str = "self-attention"
     two_texts: bool = False
     first_row: int = 0
     n_rows: int = 1
