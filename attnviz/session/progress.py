@@ -67,16 +67,22 @@ class TaskState:
 
 @dataclass(frozen=True)
 class RouteState:
-    """When a route was begun and last opened, and those of its items that are done without a trace elsewhere."""
+    """When a route was begun and last opened, and those of its items that are done without a trace elsewhere.
+
+    round: another one once the route is through and begun again, not where a tab begins it before its browser has said
+    that it was begun already.
+    """
 
     began: str
     at: str
     done: tuple[str, ...] = ()
+    round: int = 1
 
     def merged(self, other: Self) -> RouteState:
-        if self.began != other.began:
-            return max(self, other, key=lambda state: state.began)
-        return RouteState(self.began, max(self.at, other.at), tuple(sorted({*self.done, *other.done})))
+        if self.round != other.round:
+            return max(self, other, key=lambda state: state.round)
+        began, at = min(self.began, other.began), max(self.at, other.at)
+        return RouteState(began, at, tuple(sorted({*self.done, *other.done})), self.round)
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,7 @@ def parsed(text: str) -> tuple[Progress, str]:
         _entries(record, "cards", _state(CardState, due=_day, interval_days=_count, ease=_ease, seen=_count)),
         _entries(record, "tasks", _state(TaskState, passed=_day, last=_name, at=_time)),
         tuple(_mocks(record.get("mocks"))),
-        _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names)),
+        _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names, round=_count)),
     ), ""
 
 

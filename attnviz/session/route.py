@@ -107,8 +107,10 @@ NOT_BEGUN = RouteState("9999-12-31T23:59:59Z", "")
 def begun(route: Route, progress: Progress, now: str, today: str) -> RouteState:
     """Return the state of a route that is opened: a new one, if it was not begun or is through."""
     before = progress.routes.get(route.name)
-    if before is None or not route.left(progress, today):
+    if before is None:
         return RouteState(now, now)
+    if not route.left(progress, today):
+        return RouteState(now, now, round=before.round + 1)
     return replace(before, at=now)
 
 

@@ -103,7 +103,7 @@ def add_mock(card: dict[str, Any]) -> None:
 def did_item(route: str, item: str) -> None:
     """Record an item of a route as done, whether or not something else shows that it is."""
     before = _own().routes.get(route, RouteState(now(), now()))
-    _put("routes", route, RouteState(before.began, now(), tuple(sorted({*before.done, item}))))
+    _put("routes", route, replace(before, at=now(), done=tuple(sorted({*before.done, item}))))
 
 
 def _put(field: str, name: str, entry: Any) -> None:

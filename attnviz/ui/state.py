@@ -308,8 +308,15 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
     bars = [key for key in (LESSON, ROUTE) if key in drawn and key not in page_parts]
     page_parts += bars  # they show whether the settings are still those of the step or the item
     control_parts = [key for key in drawn if key in CONTROL_PARTS and key in requested]
+    _rerun([*page_parts, *control_parts, *({LINKS} & set(drawn)), *_unsent()])
+
+
+def _rerun(parts: list[str]) -> None:
+    """Rerun these parts; the whole page if another callback is to leave it, since a run of parts would replace that."""
+    if _TARGET_PAGE in st.session_state:
+        st.rerun()
     try:
-        st.rerun(list(dict.fromkeys([*page_parts, *control_parts, *({LINKS} & set(drawn)), *_unsent()])))
+        st.rerun(list(dict.fromkeys(parts)))
     except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
         st.rerun()
 
@@ -330,7 +337,8 @@ def follow_progress() -> None:
 
 def redraw_progress() -> None:
     """Rerun the parts that show the progress, from a callback."""
-    rerun(*(key for path, key in sorted(st.session_state.get(_FOLLOWERS, ())) if path == page().path), STORE)
+    drawn, followers = st.session_state.get(_DRAWN, []), st.session_state.get(_FOLLOWERS, ())
+    _rerun([key for key in drawn if key == STORE or (page().path, key) in followers])
 
 
 def _unsent() -> list[str]:

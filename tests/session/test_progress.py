@@ -37,6 +37,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 DAYS = st.sampled_from(["", "2026-11-28", "2026-11-29"])
 TIMES = st.sampled_from(["2026-11-28T20:00:00Z", "2026-11-28T20:00:01Z", "2026-11-29T07:00:00Z"])
 COUNTS = st.integers(0, 13)
+ITEMS = st.lists(NAMES, unique=True).map(sorted).map(tuple)
 WAITING = st.tuples(NAMES, COUNTS, COUNTS)
 
 
@@ -54,7 +55,7 @@ PROGRESS = st.builds(
     st.dictionaries(NAMES, st.builds(TaskState, DAYS, NAMES, TIMES)),
     st.lists(st.fixed_dictionaries({"at": TIMES, "right": COUNTS}), max_size=3, unique_by=written)
     .map(lambda mocks: tuple(sorted(mocks, key=lambda each: (each["at"], written(each)), reverse=True))),
-    st.dictionaries(NAMES, st.builds(RouteState, TIMES, TIMES, st.lists(NAMES, unique=True).map(sorted).map(tuple))),
+    st.dictionaries(NAMES, st.builds(RouteState, TIMES, TIMES, ITEMS, st.integers(1, 2))),
 )  # fmt: skip
 
 
@@ -93,10 +94,16 @@ def test_of_mock_interviews_the_newest_stay() -> None:
 
 def test_a_route_begun_again_starts_without_what_was_done_before() -> None:
     first = RouteState("2026-11-28T20:00:00Z", "2026-11-28T21:00:00Z", ("mock", "drills"))
-    again = RouteState("2026-11-29T20:00:00Z", "2026-11-29T20:00:00Z", ())
+    again = RouteState("2026-11-29T20:00:00Z", "2026-11-29T20:00:00Z", (), 2)
     assert first.merged(again) == again.merged(first) == again
     other_tab = replace(again, done=("drills",), at="2026-11-29T20:20:00Z")
     assert again.merged(other_tab) == other_tab
+
+
+def test_a_route_begun_before_the_browser_has_said_how_far_it_is_goes_on() -> None:
+    kept = RouteState("2026-11-28T20:00:00Z", "2026-11-28T21:00:00Z", ("drills",))
+    too_early = RouteState("2026-11-29T20:00:00Z", "2026-11-29T20:00:00Z")
+    assert too_early.merged(kept) == RouteState("2026-11-28T20:00:00Z", "2026-11-29T20:00:00Z", ("drills",))
 
 
 def test_what_is_written_is_read() -> None:

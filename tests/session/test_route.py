@@ -96,7 +96,7 @@ def test_a_route_goes_on_where_it_was_and_begins_again_when_it_is_through():
     half = Progress(routes={"a-route": RouteState(BEGAN, BEGAN, ("a-look",))})
     assert begun(of, half, later, TODAY) == RouteState(BEGAN, later, ("a-look",))
     through = Progress(routes={"a-route": RouteState(BEGAN, BEGAN, tuple(item.id for item in of.items))})
-    assert begun(of, through, later, TODAY) == RouteState(later, later)
+    assert begun(of, through, later, TODAY) == RouteState(later, later, (), 2)
 
 
 @pytest.mark.parametrize(

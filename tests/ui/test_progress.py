@@ -10,7 +10,7 @@ from attnviz.mistakes import all_mistakes
 from attnviz.session.pages.mistakes import CODES
 from attnviz.session.progress import LessonState, MistakeState, Progress, TaskState
 from attnviz.ui.components.progress_store import KEY
-from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, opened, said
+from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
@@ -64,18 +64,17 @@ def test_the_list_of_lessons_says_what_is_done_and_where_one_was(monkeypatch):
     assert [link["lesson_step"] for link in links.values() if link and link.get("lesson") == "mla"] == ["3"]
 
 
-def test_the_front_page_says_what_is_due_and_done_and_nothing_to_a_new_person(monkeypatch):
-    labels = []
-    monkeypatch.setattr("streamlit.page_link", lambda *_, label="", **__: labels.append(label))
-    text = said(opened(FRONT, {"progress": KEPT}))
-    assert "**1 spoken question due today**" in labels
-    assert (
-        f"1 of {len(lessons()[0])} lessons done, 1 of " in text
-        and "mistakes found, 1 of " in text
-        and "tasks passed" in text
-    )
-    labels.clear()
-    assert "due today" not in f"{said(opened(FRONT))}{labels}"
+def test_the_front_page_says_what_is_due_and_done_and_nothing_to_a_new_person():
+    app = opened(FRONT, {"progress": KEPT})
+    text = said(app)
+    assert f"1 of {len(lessons()[0])} lessons done, 1 of " in text and "mistakes found, 1 of " in text
+    assert "tasks passed" in text
+    assert app.button(key="due").label == "1 spoken question due today"
+    app.button(key="due").click()
+    checked(app.run())
+    assert linked(app) == {"tab": "aloud", "deck": "due"}
+    app = opened(FRONT)
+    assert "lessons done" not in said(app) and "due" not in [each.key for each in app.button]
 
 
 def test_found_mistakes_are_recorded_and_ticked():

@@ -59,3 +59,16 @@ def test_downloads_are_named_as_saved_pictures_are(monkeypatch, model, name):
     monkeypatch.setattr(state, "current", lambda: Settings(model=model))
     monkeypatch.setattr(state, "page", lambda: PAGES["rope"])
     assert state.file_name("loss") == name  # by the rule of `fileName` in save.js
+
+
+def test_a_callback_that_reruns_parts_does_not_keep_another_from_leaving_the_page(monkeypatch):
+    """A browser sends its progress while a click leads to another page: the run of parts would replace the switch."""
+    asked = []
+    monkeypatch.setattr("streamlit.rerun", lambda *parts: asked.append(parts))
+    monkeypatch.setattr("streamlit.session_state", {state._DRAWN: ["doors", state.STORE]})
+    state.redraw_progress()
+    assert asked == [([state.STORE],)]
+    asked.clear()
+    state.go("heads", state.current())
+    state.redraw_progress()
+    assert asked[:2] == [(), ()]

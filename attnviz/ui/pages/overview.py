@@ -14,6 +14,7 @@ import streamlit as st
 from attnviz.analysis.layers import Arrays, Each
 from attnviz.compute.view import View, always, drawable
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
+from attnviz.session.pages.practice import DUE
 from attnviz.text import tokenizer
 from attnviz.ui import progress, route_bar, state
 from attnviz.ui.components.head_grid import head_grid
@@ -114,14 +115,14 @@ def where_you_are() -> None:
         return
     from attnviz.compute import progress as compute  # imported late: it would delay the page where nothing is kept
 
-    practice = PAGES["practice"]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="where-you-are"):
         if due := compute.due(progress.get(), progress.today().isoformat()):
-            st.page_link(
-                practice.file, label=f"**{due}**", width="content", icon=":material/event:",
-                query_params={"tab": "aloud"} if "aloud" in practice.tabs else {},
-            )  # fmt: skip
+            st.button(due, key="due", icon=":material/event:", type="primary", on_click=_open_due)
         st.caption(compute.done(progress.get()))
+
+
+def _open_due() -> None:
+    state.go("practice", state.changed(tab="aloud", deck=DUE))
 
 
 @state.part("doors", always)
