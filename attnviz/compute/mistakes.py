@@ -117,7 +117,7 @@ def hue_of(view: View, symptom: Symptom) -> tuple[int, int] | None:
 
 def walked(view: View) -> View:
     """Return the view in which Step by step walks the mistaken lines: in the selected layer if it runs them."""
-    drawn, chosen = symptom_of(view).layer, view.but(version="mistaken", tab="", step=0)
+    drawn, chosen = symptom_of(view).layer, view.but(version="mistaken", tab="", step=-1)
     if drawn is None or view.config.layers[drawn].mixer.source == view.mixer.source:
         return chosen
     return chosen.but(layer=drawn)

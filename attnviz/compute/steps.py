@@ -124,10 +124,12 @@ def walk_of(view: View) -> Walk:
 
 
 def stop_of(view: View, walk: Walk) -> int:
-    """Return the index of the selected stop; by default the first that a mistake changes, or the input."""
-    last = len(walk.stops) - 1
-    changed = _changed_stops(view, walk) if view.settings.step == 0 else []
-    return changed[0] if changed else min(max(0, view.settings.step), last)
+    """Return the index of the selected stop; by default the first that a mistake changes, or that makes something."""
+    if view.settings.step >= 0:
+        return min(view.settings.step, len(walk.stops) - 1)
+    first = walk.stops[0].line.call  # the model's own function
+    made = (i for i, stop in enumerate(walk.stops) if stop.line.call == first and stop.operations)
+    return next(iter([*_changed_stops(view, walk), *made]), 0)
 
 
 def _changed_stops(view: View, walk: Walk) -> list[int]:

@@ -52,7 +52,7 @@ class Settings(
         """
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         link = {f.name: KINDS[f.name].written(values[f.name]) for f in fields(self) if values[f.name] != f.default}
-        if self.step and self.tab in LINES:  # without it the link would be read as an old one
+        if "step" in link and self.tab in LINES:  # without it the link would be read as an old one
             link[LINES[self.tab]] = str(values[LINES[self.tab]])
         room = MAX_ADDRESS
         for name in [name for name in LONG if name in link]:

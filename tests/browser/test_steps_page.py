@@ -213,7 +213,7 @@ STEPPED = {  # {assertion: URL, or "" to go on where the one before has ended}
     a_link_opens_its_step_the_line_of_the_softmax: "steps?step=24",
     an_entry_that_is_clicked_is_computed_and_chosen_everywhere: "",
     pictures_are_painted_in_the_hue_of_the_kv_head: "",
-    the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits: "steps",
+    the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits: "steps?step=0",
     the_main_button_walks_every_line_and_over_passes_calls: "",
     over_stays_in_the_function: "",
     playing_goes_on_by_itself_and_pauses: "",
@@ -249,7 +249,7 @@ NUMBERED = """walk => {
 
 
 def test_the_numbers_of_columns_are_whole_and_apart(visit: Callable[..., Page]) -> None:
-    addresses = (f"steps?query=127&text={'The+king+said+no.+' * 60}", "(1, 128)"), ("steps?tab=step", "logits")
+    addresses = (f"steps?step=0&query=127&text={'The+king+said+no.+' * 60}", "(1, 128)"), ("steps?tab=step", "logits")
     for address, title in addresses:  # three digits, the marked one last; those of the vocabulary
         page = visit(address, width=WIDE)
         expect(page.locator(".sw .title")).to_contain_text(title)

@@ -2,7 +2,10 @@
 
 import pytest
 
+from attnviz.compute import steps as compute
+from attnviz.compute.view import View
 from attnviz.session.pages import PAGES
+from attnviz.session.settings import Settings
 from attnviz.ui.pages.steps import SELECTED_BY
 from tests.pages import STEPS, opened
 
@@ -27,3 +30,12 @@ def test_the_source_below_is_spoken_of_where_there_is_one(tab):
     main = opened(STEPS, tab=tab).main
     said = [text.value for text in (*main.caption, *main.markdown) if "source below" in text.value]
     assert bool(said) == (tab in ("walk", "step"))
+
+
+def test_the_walk_opens_on_a_line_that_makes_something_and_its_signature_by_its_number():
+    for model in ("gqa-4", "mla", "hybrid"):
+        view = View(Settings(model=model))
+        walk = compute.walk_of(view)
+        opening = walk.stops[compute.stop_of(view, walk)]
+        assert "embedding" in opening.operations, model
+        assert compute.stop_of(view.but(step=0), walk) == 0 and not walk.stops[0].operations

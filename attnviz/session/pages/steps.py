@@ -34,7 +34,7 @@ PAGE = Page(
 class StepsSettings:
     """Settings of the Step by step page."""
 
-    step: int = setting(0, Number(0, 9_999))  # the line of the walk
+    step: int = setting(-1, Number(-1, 9_999))  # the line of the walk; -1: where nobody has chosen one
     decode_step: int = setting(0, Number(0, 9_999))  # the line of the walk through one decode step
     column: int = setting(-1, Number(-1, 2**20))  # of the tensors' last axis; -1: a row's entry of largest magnitude
     absorbed: bool = setting(False, Flag())  # absorbed form of MLA

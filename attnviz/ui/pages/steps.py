@@ -119,7 +119,7 @@ def _decode_step(view: View) -> None:
 
 def _from_the_change() -> None:
     """Start the walk of the other version at its changed line."""
-    state.change(step=0)
+    state.change(step=-1)
 
 
 def _prediction(view: View) -> None:
