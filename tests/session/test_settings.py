@@ -179,7 +179,7 @@ LONG_WORD = "é×121"  # as the file has it for 121 times é
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_setting_reads_what_it_read_when_its_values_were_recorded(name):
-    """In November 2026, before the settings moved to their pages. [value, notices]; "=": as written."""
+    """In November 2026, before settings moved to their pages; step in 0.6.0. [value, notices]; "=": as written."""
     recorded, default = RECORDED[name], getattr(Settings(), name)
     assert default == _as_held(recorded["default"])
     for probe, (value, n_notices) in recorded["reads"].items():
