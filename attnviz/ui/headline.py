@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import streamlit as st
+
 from attnviz.compute.view import View
 from attnviz.cost import summary
 from attnviz.figures.drawing import escaped, quoted
@@ -58,10 +60,14 @@ def _heads_and_tokens(view: View, saved: RecordedRun) -> str:
 
 
 def headline(view: View) -> str:
-    """Return the sentence on the run, in markdown, for the top of a page."""
-    if view.saved:
-        return f"{run_title(view, escaped)}.{_about_layers(view.layer_names)}"
-    return f"{run_title(view, escaped)}, traced in {view.trace.seconds * 1000:.0f} ms."
+    """Return the sentence on the run, in markdown."""
+    return f"{run_title(view, escaped)}.{_about_layers(view.layer_names) if view.saved else ''}"
+
+
+def show_headline(view: View, rest: str = "") -> None:
+    """Draw this sentence at the top of a page, with a rest; how long the run took is behind its question mark."""
+    took = None if view.saved else f"Traced in {view.trace.seconds * 1000:.0f} ms."
+    st.markdown(f"{headline(view)} {rest}".rstrip(), help=took)
 
 
 def _about_layers(names: list[str]) -> str:

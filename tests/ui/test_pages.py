@@ -1,10 +1,12 @@
 """Every page, as the first request of a session, for any text and any link, without a browser."""
 
+import re
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.session.pages import TABS_BEFORE
-from tests.pages import COST, FRONT, GROUPS, HEADS, PRACTICE, ROPE, STEPS, TRACED, opened, pictures, sentences
+from tests.pages import COST, FRONT, GROUPS, HEADS, PRACTICE, ROPE, STEPS, TRACED, opened, pictures, said, sentences
 
 pytestmark = pytest.mark.slow
 
@@ -92,3 +94,10 @@ def test_the_source_that_is_shown_is_that_of_the_attention_in_force():
         app = opened(FRONT, **link)
         app.button(key="view-source").click().run()
         assert [c.value for c in app.caption if c.value.startswith("modules/")][0] == f"modules/{first}"
+
+
+@pytest.mark.parametrize("page", [HEADS, GROUPS, ROPE, STEPS])
+def test_how_long_the_run_took_is_behind_the_question_mark(page):
+    app = opened(page, text="one two")
+    first = next(each for each in app.main.markdown if "query heads" in each.value)
+    assert "traced" not in said(app).lower() and re.fullmatch(r"Traced in [\d,]+ ms\.", first.proto.help)

@@ -25,7 +25,7 @@ from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Cell, head_path, head_view
 from attnviz.ui.components.picture_view import picture_view
 from attnviz.ui.components.text_view import text_view
-from attnviz.ui.headline import grid_options, headline, run_title, split_text
+from attnviz.ui.headline import grid_options, run_title, show_headline, split_text
 from attnviz.ui.layer_progress import LayerProgress
 from attnviz.ui.pages import heads_studies, heads_tabs
 
@@ -82,8 +82,8 @@ def _maps() -> None:
 def top(view: View) -> None:
     """One sentence on the run and, outside a lesson, one on what to look at."""
     view = replace(view, padded=True)
-    padding = f" The {first_of(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
-    st.markdown(f"{headline(view)}{padding if view.n_padding else ''}")
+    padding = f"The {first_of(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
+    show_headline(view, padding if view.n_padding else "")
     if view.n_split:
         state.control(
             st.toggle, f"Merge the rows and columns of {split_text(view)}", "merged", reruns=("top", "grid", "head"),

@@ -20,7 +20,7 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
-from attnviz.ui.headline import grid_options, headline
+from attnviz.ui.headline import grid_options, show_headline
 from attnviz.ui.offer_checkpoint import offer
 from attnviz.ui.pages.query_groups_saved import saved
 
@@ -60,19 +60,19 @@ def control(view: View) -> None:
         )
         return
     if view.settings.recorded:
-        st.markdown(f"{headline(view)} Losses, costs and merged heads need the model: the checkpoints show them.")
+        show_headline(view, "Losses, costs and merged heads need the model: the checkpoints show them.")
         return
     if compute_groups.beside_family(view.settings):
-        st.markdown(headline(view))
+        show_headline(view)
         offer(why="This page compares MHA, GQA, MQA and MLA, and this checkpoint has more in its layers than one of "
               "these. The Heads page shows its maps.")  # fmt: skip
         return
     if view.config.mixed_layers:
-        st.markdown(headline(view))
+        show_headline(view)
         st.info("This page compares one attention for all layers, and this model's layers differ in theirs. The Heads "
                 "page shows the maps of each.")  # fmt: skip
         return
-    st.markdown(f"{headline(view)} {view.config.mixer.why_cached()}")
+    show_headline(view, view.config.mixer.why_cached())
     variants = compute_groups.variants(view.settings)
     configs = [models.config_of(variant) for variant in variants]
     if view.settings.opened:

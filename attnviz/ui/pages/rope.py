@@ -21,7 +21,7 @@ from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
-from attnviz.ui.headline import headline
+from attnviz.ui.headline import show_headline
 from attnviz.ui.offer_checkpoint import offer
 
 SELECTED = ("rotation", "pairs", "tabs")  # parts that show the selected head, tokens and pair
@@ -43,7 +43,7 @@ def show() -> None:
 def top(view: View) -> None:
     """One sentence on the page with this text's numbers, and notices on the model."""
     if not compute_rope.rotates(view):
-        st.markdown(headline(view))
+        show_headline(view)
         why = f"Layer {view.layer_and_head[0]} rotates no queries and keys. Choose another layer or another model."
         if view.config.position == "learned":
             why = (
@@ -54,10 +54,11 @@ def top(view: View) -> None:
         return
     rotated, dims = 2 * len(compute_rope.frequencies(view)), view.mixer.head_dim  # per query
     of_all = f", {rotated} of {dims} dimensions," if rotated < dims else ""
-    st.markdown(
-        f"{headline(view)} By itself, a score q·k does not depend on where its tokens are. RoPE (rotary position "
+    show_headline(
+        view,
+        "By itself, a score q·k does not depend on where its tokens are. RoPE (rotary position "
         f"embedding) makes it depend on their distance: it rotates {count(rotated // 2, 'pair')} of dimensions of each "
-        f"query and key{of_all} by position × frequency. Values are not rotated."
+        f"query and key{of_all} by position × frequency. Values are not rotated.",
     )
     if not view.settings.rope:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")

@@ -19,7 +19,7 @@ from attnviz.figures.numbers import percent
 from attnviz.phrases import count
 from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
-from attnviz.ui.headline import headline
+from attnviz.ui.headline import show_headline
 from attnviz.ui.walking import take_entry, take_entry_of_last, take_step
 
 SELECTED_BY = {  # tab: what is selected for it; the query of a decode step is the last token
@@ -40,7 +40,7 @@ def show() -> None:
 @state.part("top")
 def top(view: View) -> None:
     """One sentence on the run."""
-    st.markdown(headline(view))
+    show_headline(view)
 
 
 @state.part("tabs")
