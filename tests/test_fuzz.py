@@ -107,8 +107,8 @@ def chosen(kind: object) -> st.SearchStrategy:
             return st.sampled_from(MODELS)
         case Several(options, most):
             return st.lists(st.sampled_from(options), unique=True, max_size=most).map(tuple)
-        case Text():
-            return st.text(ANY, max_size=60)
+        case Text(most):
+            return st.text(ANY, max_size=min(most, 60))
         case Ids(most):
             return st.lists(st.integers(0, 2**20 - 1), max_size=most).map(tuple)
     raise AssertionError(f"{kind} is nothing this test knows")

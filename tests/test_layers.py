@@ -7,7 +7,7 @@
     modules -> decode
     config -> cost -> {session, checkpoints}
     modules -> steps
-    {trace, cost, decode} -> mistakes
+    {trace, cost, decode, steps} -> mistakes
     {analysis, experiments, steps, mistakes} -> practice
     {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures, practice} -> compute -> server -> ui -> pages, app.py
@@ -52,7 +52,7 @@ NEXT_ON_THE_LEFT = {
     "experiments": ("trace",),
     "steps": ("modules",),
     "decode": ("modules", "cost"),
-    "mistakes": ("cost", "decode", "trace"),
+    "mistakes": ("cost", "decode", "steps", "trace"),
     "analysis": ("trace",),
     "cost": ("config",),
     "runs": ("characters", "checks", "phrases"),

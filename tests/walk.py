@@ -36,7 +36,9 @@ from tests.reading import plain
 
 OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
 # Practice prints equations after an answer: tests/practice/test_drills.py evaluates them.
-TABS = {page.file: tuple(page.tabs) for page in ALL if page.path != "practice"}
+TABS = {  # those of Lessons are lists
+    page.file: tuple(page.tabs) if page.path != "lessons" else () for page in ALL if page.path != "practice"
+}
 
 TEXTS = (
     DEFAULT_TEXT,

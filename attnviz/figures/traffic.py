@@ -47,8 +47,8 @@ def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing
     return Drawing(
         figure,
         title=title,
-        note="One head, no mask: bytes read from and written to slow memory (HBM on a GPU). Above the line at 1 tiles "
-        f"move fewer; the dot is this text. With many tokens the ratio approaches 4 · {block} / "
+        note="One head, no mask: bytes read from and written to slow memory (HBM on a GPU). Tiles move fewer above "
+        f"the line at 1; the dot is this text. With many tokens the ratio approaches 4 · {block} / "
         f"({head_dim} + {value_dim}) = {4 * block / (head_dim + value_dim):.3g}.",
         more="With the full score matrix, scores and weights are each written and read once. With tiles, keys and "
         "values are read once per block of queries. The tile size is chosen on this page; FlashAttention takes "

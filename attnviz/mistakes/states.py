@@ -17,7 +17,7 @@ from attnviz.mistakes.mistake import CannotOccur, Symptom
 from attnviz.mistakes.runs import Metric, Pass, loss_metric, maps, run
 from attnviz.mistakes.versions import Version
 from attnviz.modules import AttentionRecord, Transformer
-from attnviz.modules.shallow import InForm
+from attnviz.steps.forms import InForm
 
 NO_STATE = "It needs a layer whose state is updated by the gated delta rule, and this model caches keys and values."
 Said = Callable[[AttentionRecord, AttentionRecord, int], str]  # (right, wrong, head) -> about the layer that is drawn

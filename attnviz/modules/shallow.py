@@ -20,18 +20,6 @@ def with_own_parts(module: M) -> M:
     return other
 
 
-class InForm(nn.Module):
-    """A wrapper that calls an attention module with these options; weights are shared."""
-
-    def __init__(self, attn: nn.Module, **form: Any) -> None:
-        super().__init__()
-        self.attn, self.form = attn, form
-
-    def forward(self, x: Tensor, **options: Any) -> Tensor:
-        """Map x (B, T, C) to (B, T, C)."""
-        return self.attn(x, **self.form, **options)
-
-
 def changed(layer: M, change: Callable[[Tensor], Tensor]) -> M:
     """Return a copy of a linear layer or norm with `change` applied to weight (out, in) and bias (out,)."""
     other = with_own_parts(layer)

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import Tensor, nn
+
 from attnviz.modules import Transformer
-from attnviz.modules.shallow import InForm
+
+
+class InForm(nn.Module):
+    """A wrapper that calls an attention module with these options; weights are shared."""
+
+    def __init__(self, attn: nn.Module, **form: Any) -> None:
+        super().__init__()
+        self.attn, self.form = attn, form
+
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
+        """Map x (B, T, C) to (B, T, C)."""
+        return self.attn(x, **self.form, **options)
 
 
 def with_absorbed(model: Transformer, layer: int) -> Transformer:

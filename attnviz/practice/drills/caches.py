@@ -33,7 +33,7 @@ def times_smaller_when_quantised(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention in ("mha", "gqa") and m.head_dim % block == 0)
     times = kv_cache_bytes(m, 1) / kv_cache_bytes(m, 1, bits=bits, block_size=block)
     number, scale = Value(bits, "q", "bits per number"), Value(SCALE_BITS, "s", "bits per scale")
-    group = Value(block, "g", "numbers per scale")
+    group = Value(block, "Bₛ", "numbers per scale", latex="B_s")
     return Question(
         f"The cache of {m.name}, head_dim {m.head_dim}, is quantised from bf16 to int{bits}, with a {SCALE_BITS}-bit "
         f"scale per {block} numbers. How many times smaller does it become?",

@@ -218,7 +218,7 @@ def pairs_that_yarn_leaves(rng: random.Random) -> Question:
     n = int((slowed("yarn", D, base, 4, trained) > 1 - 1e-9).sum())
     width, old, tokens = _values(D, base, trained, "tokens of the trained context")
     frequencies = rope_frequencies(D, base)
-    turns = Value(FAST, "β", "rotations", latex=r"\beta")
+    turns = Value(FAST, "β₁", "rotations", latex=r"\beta_1")
     return Question(
         f"YaRN leaves the pairs unchanged that rotate at least {FAST} times within the trained context. head_dim = "
         f"{D}, base = {base:,}, trained on {trained:,} tokens: how many pairs are these?",

@@ -141,7 +141,7 @@ def half_of_a_write(rng: random.Random) -> Question:
     logarithm: Expression = function("ln", Value(rate, "α", "decay per token", latex=r"\alpha", digits=DIGITS))
     if given == "g":
         told = f"The decay of a head is α = exp(g) with g = {number_text(rate, digits=2)} at each token"
-        logarithm = Value(rate, "g", "logarithm of the decay per token", digits=2)
+        logarithm = letter("g", rate, "logarithm of the decay per token", digits=2)
     ln_half = function("ln", Value(0.5, digits=1))
     return Question(
         f"{told}, and no later key is similar to a written one. After how many tokens is half of the write left in the "

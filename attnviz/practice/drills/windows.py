@@ -111,7 +111,7 @@ def oldest_token_behind_sinks(rng: random.Random) -> Question:
     for T in (limit, *[1] * (n - limit)):
         cache.append(torch.empty(1, 1, T, 0))
     oldest = min(position for position in cache.positions if position >= n_sinks)
-    tokens, size = Value(n, "n", "tokens so far"), Value(limit, "M", "tokens that the cache holds")
+    tokens, size = Value(n, "n", "tokens so far"), Value(limit, "m", "tokens that the cache holds")
     kept = "first one as an attention sink" if n_sinks == 1 else f"first {n_sinks} as attention sinks"
     return Question(
         f"A cache holds at most {limit} tokens: the {kept}, and the latest ones. {n} tokens have been read, at "
