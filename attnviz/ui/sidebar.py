@@ -18,7 +18,8 @@ from attnviz.figures.drawing import escaped
 from attnviz.mechanisms import OWN
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.openable import MODEL_NAMES, MODELS, is_run, offered, short_name
-from attnviz.session.pages import ALL
+from attnviz.session.page import Page
+from attnviz.session.pages import PAGES, by_purpose
 from attnviz.session.settings import Settings
 from attnviz.session.shared import NOBODY_CHOSE, widths
 from attnviz.ui import state
@@ -48,9 +49,16 @@ def sidebar() -> None:
 def _links(view: View) -> None:
     """Page links that carry the settings, also into a new tab."""
     st.markdown("## AttnViz")
-    for page in ALL:
-        link = state.settings_on(page).to_link()
-        st.page_link(page.file, label=page.name, width="stretch", query_params=link)
+    _page_link(PAGES[""])
+    for purpose, pages in by_purpose().items():
+        st.caption(purpose)
+        for page in pages:
+            _page_link(page)
+
+
+def _page_link(page: Page) -> None:
+    link = state.settings_on(page).to_link()
+    st.page_link(page.file, label=page.name, width="stretch", query_params=link)
 
 
 @state.part(state.CONTROLS, always)

@@ -5,7 +5,7 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.session.pages import TABS_BEFORE
+from attnviz.session.pages import TABS_BEFORE, by_purpose
 from tests.pages import COST, FRONT, GROUPS, HEADS, PRACTICE, ROPE, STEPS, TRACED, opened, pictures, said, sentences
 
 pytestmark = pytest.mark.slow
@@ -101,3 +101,11 @@ def test_how_long_the_run_took_is_behind_the_question_mark(page):
     app = opened(page, text="one two")
     first = next(each for each in app.main.markdown if "query heads" in each.value)
     assert "traced" not in said(app).lower() and re.fullmatch(r"Traced in [\d,]+ ms\.", first.proto.help)
+
+
+def test_the_sidebar_is_grouped_as_the_overview_is(monkeypatch):
+    drawn = []
+    monkeypatch.setattr("streamlit.page_link", lambda file, **_: drawn.append(file))
+    app = opened(HEADS)
+    assert drawn[0] == FRONT and drawn[1:] == [page.file for pages in by_purpose().values() for page in pages]
+    assert [each.value for each in app.sidebar.caption][: len(by_purpose())] == list(by_purpose())

@@ -20,7 +20,7 @@ from attnviz.session.pages import (
 ALL = tuple(
     file.PAGE
     for file in (overview, lessons, heads, query_groups, linear, rope, steps, decode, cost, mistakes, practice)
-)  # in the order of the sidebar
+)  # within each purpose in the order of the sidebar
 PAGES = {page.path: page for page in ALL}
 PURPOSES = {  # the groups of the overview: what each offers
     "Understand it": "Lessons in six to ten steps each, on a trained model and a text of their own.",
