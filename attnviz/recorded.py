@@ -70,7 +70,7 @@ class RecordedTrace(Trace):
 
     @property
     def masks(self) -> Sequence[np.ndarray]:
-        return [self.layers.allowed] * len(self.layers)
+        return self.layers.allowed
 
 
 class RecordedLayers(Sequence[LayerTrace]):
@@ -82,9 +82,13 @@ class RecordedLayers(Sequence[LayerTrace]):
         self.kind, self.first = kind, 0 if kind.cross else kind.first_row
         self.labels = list(kind.tokens if kind.cross else kind.key_tokens)  # one per row
         self.q, self.k, self.v = (tensors.get(kind.name, ()) for tensors in (run.q, run.k, run.v))
-        self.allowed = self._rows(_mask(kind))
-        self.allowed.flags.writeable = False
-        self.mixers = [self._mixer(i) for i in range(kind.n_layers)]
+        whole = _mask(kind)
+        found = [self._compared(i, whole) for i in range(kind.n_layers)]
+        everywhere = self._rows(whole)
+        self.allowed = [everywhere if mask is whole else self._rows(mask) for mask, _ in found]  # of each layer
+        for mask in self.allowed:
+            mask.flags.writeable = False
+        self.mixers = [self._mixer(i, apart) for i, (_, apart) in enumerate(found)]
         self._layer = lru_cache(self.N_KEPT)(self._made)
 
     def __len__(self) -> int:
@@ -103,7 +107,7 @@ class RecordedLayers(Sequence[LayerTrace]):
         v = _float32(self.v[i]) if self.v else np.zeros((mixer.n_kv_heads, n_keys, 0), np.float32)
         weights = self._rows(_float32(kind.layers[i]))  # (H, T, S)
         weights.flags.writeable = False
-        return RecordedLayer(mixer, q, k, v, q, k, weights, self.allowed, scale=mixer.head_dim**-0.5)
+        return RecordedLayer(mixer, q, k, v, q, k, weights, self.allowed[i], scale=mixer.head_dim**-0.5)
 
     def _rows(self, array: np.ndarray) -> np.ndarray:
         """Put rows (…, T, n) at their tokens' places among all rows, (…, T', n); the others are 0."""
@@ -114,7 +118,7 @@ class RecordedLayers(Sequence[LayerTrace]):
         whole[..., self.first : self.first + array.shape[-2], :] = array
         return whole
 
-    def _mixer(self, i: int) -> Recorded:
+    def _mixer(self, i: int, apart: float) -> Recorded:
         kind, weights = self.kind, self.kind.layers[i]
         H, keys, values = len(weights), self.k[i] if self.k else None, self.v[i] if self.v else None
         known = kind.n_kv_heads[i]
@@ -128,16 +132,30 @@ class RecordedLayers(Sequence[LayerTrace]):
         return Recorded(
             n_heads=H, n_kv_heads=K, sharing=known is not None,
             head_dim=1 if keys is None else keys.shape[-1], value_dim=1 if values is None else values.shape[-1],
-            has_keys=keys is not None, has_values=values is not None, no_scores=self._no_scores(i, K),
+            has_keys=keys is not None, has_values=values is not None, no_scores=self._no_scores(i, apart),
             causal=kind.causal, two_texts=kind.cross, first_row=self.first,
             n_rows=len(kind.tokens), n_keys=len(kind.key_tokens), least=least, most=most,
         )  # fmt: skip
 
-    def _no_scores(self, i: int, n_kv_heads: int) -> str:
+    def _compared(self, i: int, whole: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the mask (T, S) under which q and k lead to a layer's weights, and how far they are from them.
+
+        It is the mask of all layers, or that of a window, as far as any head of the layer attends.
+        """
+        if not (self.q and self.k):
+            return whole, 0.0
+        q, k, weights = self.q[i], self.k[i], self.kind.layers[i]
+        apart = difference(q, k, weights, whole)
+        if apart > TOLERANCE:
+            window = _window(weights, whole, self.kind.first_row)
+            if (inside := difference(q, k, weights, window)) <= TOLERANCE:
+                return window, inside
+        return whole, apart
+
+    def _no_scores(self, i: int, apart: float) -> str:
         """Return why q and k do not lead to the weights of a layer; "" where they do, in the rows compared."""
         if not (self.q and self.k):
             return NO_SCORES
-        apart = difference(self.q[i], self.k[i], self.kind.layers[i], _mask(self.kind))
         if apart <= TOLERANCE:
             return ""
         return (
@@ -188,6 +206,14 @@ def _mask(kind: AttentionKind) -> np.ndarray:
     """Return which keys the recorded queries may attend to, bool (T, S): under a causal mask none after their own."""
     shape = len(kind.tokens), len(kind.key_tokens)
     return np.tri(*shape, kind.first_row, dtype=bool) if kind.causal else np.ones(shape, bool)
+
+
+def _window(weights: np.ndarray, allowed: np.ndarray, first_row: int) -> np.ndarray:
+    """Return the allowed keys (T, S) no farther before or after their query than any with weight in the layer."""
+    T, S = allowed.shape
+    back = first_row + np.arange(T)[:, None] - np.arange(S)  # (T, S), tokens from the key to the query
+    used = back[(weights != 0).any(0)]
+    return allowed & (back >= used.min(initial=0)) & (back <= used.max(initial=0))
 
 
 def _float32(array: np.ndarray) -> np.ndarray:

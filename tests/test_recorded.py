@@ -96,3 +96,19 @@ def test_layers_may_have_their_keys_repeated_for_each_query_head():
     mixer = traced(saved_runs.decoder(k=keys, v=None, n_kv_heads=H)).layers[0].mixer
     assert (mixer.n_kv_heads, mixer.cannot("score"), mixer.has_values) == (H, "", False)
     assert "no values" in mixer.cannot("similar values")
+
+
+def test_layers_with_windows_of_their_own_have_the_mask_that_leads_to_their_weights():
+    """Layer 1 sees 5 tokens, as in Gemma 3, and layer 2 at most 2 on each side of a decoder's causal mask."""
+    rng, T = np.random.default_rng(11), 17
+    q, k = (rng.normal(size=(3, 5, T, D)).astype(np.float32) for _ in range(2))
+    causal, back = np.tri(T, dtype=bool), np.arange(T)[:, None] - np.arange(T)
+    masks = [causal, causal & (back < 5), causal & (back < 3)]
+    weights = [saved_runs.softmax(q[i] @ k[i].swapaxes(-1, -2) / np.sqrt(D), mask) for i, mask in enumerate(masks)]
+    trace = traced(run_of(weights, [f"t{i}" for i in range(T)], q=list(q), k=list(k)))
+    for layer, mask in zip(trace.layers, masks, strict=True):
+        assert (layer.allowed == mask).all() and not layer.mixer.cannot("score")
+    both = np.abs(back) < 4  # of an encoder, as in ModernBERT
+    weights = [saved_runs.softmax(q[0] @ k[0].swapaxes(-1, -2) / np.sqrt(D), both)]
+    trace = traced(run_of(weights, [f"t{i}" for i in range(T)], q=[q[0]], k=[k[0]]))
+    assert (trace.layers[0].allowed == both).all() and (trace.masks[0] == both).all()
