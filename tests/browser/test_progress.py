@@ -144,6 +144,7 @@ def test_a_route_leads_on_skips_what_is_done_and_is_found_again_the_next_day(
     through = LessonState(99, "2026-11-28")
     page = watched(hold(window(NARROW).context, server, Progress({lesson.link["lesson"]: through}).json()))
     go(page, server, "")
+    expect(page.get_by_text("lessons done")).to_be_visible()  # the browser has sent what it holds
     page.get_by_role("button", name="20 minutes").click()
     for n, item in ((2, mistake), (3, aloud), (4, questions)):
         expect(page.get_by_role("heading", name=item.title)).to_be_visible()
