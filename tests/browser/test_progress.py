@@ -159,4 +159,7 @@ def test_a_route_leads_on_skips_what_is_done_and_is_found_again_the_next_day(
             expect(page.get_by_text("item 3 of 4")).to_be_visible()
         page.locator(".st-key-route-next button").click()
     expect(page.get_by_role("heading", name=f"{route.title}: done")).to_be_visible()
+    page.wait_for_function(
+        f"localStorage.getItem('{ITEM}').includes('{questions.id}')"
+    )  # written after the page is drawn
     assert held(page).routes["interview-20"].done == tuple(sorted(item.id for item in (mistake, aloud, questions)))
