@@ -15,10 +15,10 @@ def similarity(cosine: NDArray, part: str, layer: int, what: str) -> Drawing:
     n, figure = len(cosine), cosine_figure(cosine, what)
     title, best = f"One {what}: nothing to compare", ""
     if n > 1:
-        others = np.where(np.eye(n, dtype=bool), -np.inf, np.abs(cosine))
+        others = np.where(np.eye(n, dtype=bool), -np.inf, cosine)
         a, b = sorted(map(int, np.unravel_index(int(others.argmax()), others.shape)))
         title = f"The {part} of {what}s {a} and {b} are most similar: cosine {written(cosine[a, b], '.2f')}"
-        best = f"; the largest in size between two of them is {written(cosine[a, b], '.2f')}, of {a} and {b}"
+        best = f"; the largest between two of them is {written(cosine[a, b], '.2f')}, of {a} and {b}"
     return Drawing(
         figure,
         title=title,

@@ -49,19 +49,37 @@ def output_from(model: Any, read: Inputs, complete: Inputs, target: str | Sequen
 
 
 def _with_target(model: Any, tokenizer: Any, inputs: Inputs, target: str | Sequence[int]) -> Inputs:
-    """Return the inputs with the target shifted by the start token, as in training: row i predicts token i + 1."""
+    """Return the inputs with the target shifted by the start token, as in training: row i predicts token i + 1.
+
+    Its end token has no row, since nothing follows it; a target without one keeps all its tokens.
+    """
     if isinstance(target, str):
         target = tokenizer_of(tokenizer)(text_target=well_formed(target))["input_ids"]
     ids = torch.as_tensor([[*target]], device=model.device)  # (1, T)
     if not ids.numel():
         raise RunError("the target has no tokens")
-    check_length(model, ids.shape[1])
+    shifted = _shifted(model, ids)  # (1, T)
+    lost = int(ids[0, -1])
+    if lost not in _end_tokens(model, tokenizer) and lost != int(shifted[0, 0]):  # MBART moves its last to the front
+        shifted = _shifted(model, torch.cat([ids, ids[:, -1:]], 1))  # (1, T + 1): the added one is the one that is lost
+    check_length(model, shifted.shape[1])
+    return replace(inputs, batch=inputs.batch | {"decoder_input_ids": shifted})
+
+
+def _shifted(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    """Return ids (1, T) after the start token and without the last one."""
     told = getattr(model.config, "decoder_start_token_id", None) is not None
     if told and hasattr(model, "prepare_decoder_input_ids_from_labels"):
-        shifted = model.prepare_decoder_input_ids_from_labels(labels=ids)
-    else:
-        shifted = torch.cat([ids.new_full((1, 1), _start_token(model)), ids[:, :-1]], 1)
-    return replace(inputs, batch=inputs.batch | {"decoder_input_ids": shifted})
+        return model.prepare_decoder_input_ids_from_labels(labels=ids)
+    return torch.cat([ids.new_full((1, 1), _start_token(model)), ids[:, :-1]], 1)
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> set[int]:
+    """Return the ids that end a text."""
+    places = [getattr(model, "generation_config", None), model.config, tokenizer]
+    found = [getattr(place, name, None) for place in places for name in ("eos_token_id", "pad_token_id")]
+    found.append(getattr(tokenizer, "sep_token_id", None))
+    return {i for each in found for i in (each if isinstance(each, list | tuple) else [each]) if isinstance(i, int)}
 
 
 def _start_token(model: Any) -> int:

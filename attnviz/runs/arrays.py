@@ -14,7 +14,10 @@ import numpy as np
 POSSIBLE = "(layers, heads, queries, keys), or a list with one array (heads, queries, keys) per layer"
 FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 NUMBERS = "fiub"  # numpy's kinds: floats, whole numbers, booleans
-EAGER = 'transformers returns attention weights only with attn_implementation="eager" and output_attentions=True'
+EAGER = (
+    'transformers returns attention weights only of a model loaded with attn_implementation="eager", and with '
+    "output_attentions=True; attnviz.run(model, tokenizer, text) sees to both"
+)
 
 
 class RunError(ValueError):
@@ -57,7 +60,7 @@ def layers_of(given: Any, name: str = "attention") -> tuple[list[np.ndarray], li
     """
     if not isinstance(given, list | tuple):
         return _of_one_array(as_array(given, name), name)
-    if _is_steps(given):
+    if is_steps(given):
         return _of_steps(given, name)
     numbers = [i for i, layer in enumerate(given) if layer is not None]
     if given and not numbers:
@@ -104,9 +107,9 @@ def _one_text(layer: np.ndarray, name: str) -> np.ndarray:
 # ---- decoding steps
 
 
-def _is_steps(given: Sequence[Any]) -> bool:
+def is_steps(given: Any) -> bool:
     """Check for a list of lists of arrays; a list of lists of numbers is an array."""
-    first = given[0] if given else None
+    first = given[0] if isinstance(given, list | tuple) and given else None
     return isinstance(first, list | tuple) and any(hasattr(layer, "shape") for layer in first)
 
 

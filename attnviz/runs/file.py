@@ -54,7 +54,10 @@ def save_run(path: str | os.PathLike[str], attention: Any, tokens: Any = None, *
     if not path.parent.is_dir():
         raise RunError(f"There is no folder {path.parent}.")
     tensors = {name: np.ascontiguousarray(array) for name, array in _tensors(run).items()}
+    path.touch()
+    mode = path.stat().st_mode  # as the umask has it: safetensors writes a file that only its owner can read
     save_file(tensors, path, {METADATA: json.dumps(_described(run))})
+    path.chmod(mode)
     return path
 
 

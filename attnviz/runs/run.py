@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from attnviz.phrases import count, listed
-from attnviz.runs.arrays import RunError, layers_of
+from attnviz.runs.arrays import EAGER, RunError, is_steps, layers_of
 from attnviz.runs.besides import checked_layers, checked_logits, checked_picture
 from attnviz.runs.kinds import KINDS, AttentionKind, Layers
 from attnviz.runs.tokens import checked_tokens, texts_of
@@ -126,11 +126,14 @@ def run_of(
     given = (tokens, key_tokens, n_kv_heads, first_row, q, k, v, gradients, names)
     if isinstance(attention, AttentionRun):
         return _as_it_is(attention, title, any(each is not None for each in given) or bool(besides))
-    taken = {name: layers_of(each, _named(name)) for name, each in _by_kind(attention).items()}
+    by_kind = _by_kind(attention)
+    taken = {name: layers_of(each, _named(name)) for name, each in by_kind.items()}
     keys = _layered(k, taken)
     kinds = []
     for name, (layers, _) in taken.items():
         queries, read, first = texts_of(name, layers[0].shape[1:], tokens, key_tokens, first_row)
+        if is_steps(by_kind[name]) and len(queries) == layers[0].shape[1] + 1:
+            raise RunError(_about_last(name, layers[0].shape[1]))
         kind = name or ("self" if read[first : first + len(queries)] == queries else "cross")
         n_kv = _kv_heads(n_kv_heads, kind, len(layers), keys.get(name))
         kinds.append(AttentionKind(kind, tuple(layers), queries, read, n_kv, first))
@@ -155,16 +158,30 @@ def _named(kind: str) -> str:
 def _by_kind(attention: Any) -> dict[str, Any]:
     """Return the weights by kind, "" for weights alone."""
     if attention is None:
-        raise RunError("attention is None; transformers returns weights with output_attentions=True")
+        raise RunError(f"attention is None; {EAGER}")
     if not isinstance(attention, Mapping):
         return {"": attention}
-    if outputs := {kind: attention[key] for key, kind in OUTPUTS.items() if attention.get(key) is not None}:
+    if outputs := {kind: attention[key] for key, kind in OUTPUTS.items() if _has_layers(attention.get(key))}:
         return outputs
+    if hasattr(attention, "to_tuple") or any(key in OUTPUTS for key in attention):
+        raise RunError(f"what the model returned has no attention weights: {EAGER}")
     unknown = [key for key in attention if key not in KINDS]
     if unknown or not attention:
         raise RunError(f"attention is a dict of {listed(map(repr, attention)) or 'nothing'}; its keys are kinds of "
                        f"attention: {listed(KINDS)}")  # fmt: skip
     return dict(attention)
+
+
+def _about_last(kind: str, n: int) -> str:
+    return (
+        f"the {_named(kind)} has {count(n, 'row')}, but {n + 1} tokens were given: generate() does not read the last "
+        "token that it writes, so it has no row; give the tokens without it, tokens[:-1]"
+    )
+
+
+def _has_layers(given: Any) -> bool:
+    """Check for weights: of what it did not compute, transformers returns None, () or a tuple of None."""
+    return given is not None and not (isinstance(given, list | tuple) and all(layer is None for layer in given))
 
 
 def _layered(given: Any, taken: Iterable[str]) -> dict[str, Layers]:

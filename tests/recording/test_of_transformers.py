@@ -38,7 +38,7 @@ def test_an_encoder_decoder_has_three_kinds(name):
     model, tokenizer = models.TWO_TEXTS[name](), readers.byte_level()
     recorded = run(model, tokenizer, TEXT, target=TARGET, title="two texts")
     read, target = (tokenizer(text)["input_ids"] for text in (TEXT, TARGET))
-    shifted = [START[name], *target[:-1]]
+    shifted = [START[name], *target]  # this tokenizer ends no text with </s>: all its tokens are read
     expected = returned(model, input_ids=torch.tensor([read]), decoder_input_ids=torch.tensor([shifted]))
     assert [kind.name for kind in recorded.kinds] == ["encoder", "decoder", "cross"]
     for kind, key in zip(recorded.kinds, ("encoder", "decoder", "cross"), strict=True):
@@ -46,10 +46,18 @@ def test_an_encoder_decoder_has_three_kinds(name):
     encoder, decoder, cross = recorded.kinds
     assert (encoder.n_layers, decoder.n_layers) == (3, 2) and not encoder.causal and decoder.causal
     assert (
-        cross.tokens == decoder.tokens and cross.key_tokens == encoder.tokens and cross.layers[0].shape[1:] == (4, 13)
+        cross.tokens == decoder.tokens and cross.key_tokens == encoder.tokens and cross.layers[0].shape[1:] == (5, 13)
     )
-    assert decoder.tokens[1:] == ("A", "·red", "·ball")
+    assert decoder.tokens[1:] == ("A", "·red", "·ball", ".")
     assert recorded.output_from is None and recorded.title == "two texts"
+
+
+def test_the_end_token_of_a_target_has_no_row():
+    """Nothing follows </s>, which this tokenizer adds; ids that are given end where they end."""
+    model, tokenizer = models.TWO_TEXTS["T5"](), readers.unigram()
+    ended = run(model, tokenizer, TEXT, target="The girl.").kind("decoder")
+    assert ended.tokens[1:] == ("·The", "·girl", ".") and tokenizer("The girl.")["input_ids"][-1] == 1
+    assert run(model, tokenizer, TEXT, target=[257, 258, 259]).kind("decoder").layers[0].shape == (5, 4, 4)
 
 
 def rotated(x: np.ndarray, theta: float = 10_000.0) -> np.ndarray:
@@ -172,7 +180,7 @@ def test_a_run_describes_itself_in_a_line():
     assert two.startswith(
         "<mine: encoder self-attention, 3 layers × 5 heads, 13 tokens; decoder self-attention, 2 layers"
     )
-    assert two.endswith("; cross-attention, 2 layers × 3 heads, 4 query tokens, 13 key tokens>")
+    assert two.endswith("; cross-attention, 2 layers × 3 heads, 5 query tokens, 13 key tokens>")
 
 
 def test_neither_torch_nor_transformers_is_imported_before_a_model_runs():

@@ -59,7 +59,7 @@ def test_a_picture_is_described_in_words():
     picture = np.random.default_rng(3).integers(0, 256, (61, 97, 3), dtype=np.uint8)
     recorded = run(model, processor, picture, target=TARGET)
     assert [(kind.name, kind.layers[0].shape) for kind in recorded.kinds] == [
-        ("encoder", (5, 36, 36)), ("decoder", (5, 4, 4)), ("cross", (5, 4, 36))
+        ("encoder", (5, 36, 36)), ("decoder", (5, 5, 5)), ("cross", (5, 5, 36))
     ]  # fmt: skip
     assert recorded.patches == (7, 5) and recorded.n_before == 1 and recorded.picture.shape == (56, 40, 3)
     assert recorded.kind("cross").key_tokens[:2] == ("[CLS]", "1,1") and recorded.kind("cross").tokens[1] == "A"
@@ -94,9 +94,9 @@ def test_sound_is_read_in_frames():
     recorded = run(model, processor, sound, target=TARGET)
     assert (
         recorded.kind("cross").key_tokens == tuple(str(i) for i in range(1, 51))
-        and len(recorded.kind("cross").tokens) == 4
+        and len(recorded.kind("cross").tokens) == 5
     )
-    ids = torch.tensor([[2, *readers.byte_level()(TARGET)["input_ids"][:-1]]])
+    ids = torch.tensor([[2, *readers.byte_level()(TARGET)["input_ids"]]])
     batch = extractor(sound, sampling_rate=16_000, return_tensors="pt")
     expected = returned(model, **batch, decoder_input_ids=ids)
     assert max(differences(recorded.kind("cross"), expected.cross_attentions)) < 1e-6

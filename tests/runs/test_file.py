@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -214,3 +215,14 @@ def test_any_changed_byte_opens_or_is_refused(data: st.DataObject) -> None:
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(ValueError):
         assert open_run(bytes(changed)).kinds
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_a_file_is_as_readable_as_any_other(tmp_path: Path) -> None:
+    """safetensors writes files that only their owner can read; an existing file keeps its mode."""
+    other = tmp_path / "other"
+    other.touch()
+    path = save_run(tmp_path / "run.safetensors", run_of(np.full((1, 1, 2, 2), 0.5), ["a", "b"]))
+    assert path.stat().st_mode == other.stat().st_mode
+    path.chmod(0o640)
+    assert save_run(path, open_run(path)).stat().st_mode & 0o777 == 0o640

@@ -120,6 +120,40 @@ def test_decoding_steps_of_cross_attention() -> None:
     assert all((a == b).all() for a, b in zip(run.kinds[0].layers, whole, strict=True))
 
 
+def test_the_last_token_that_generate_writes_has_no_row() -> None:
+    whole = rows(L, H, S, S) * np.tri(S, dtype=np.float32)
+    steps = [[layer[None, :, :T, :T] for layer in whole]]
+    steps += [[layer[None, :, t : t + 1, : t + 1] for layer in whole] for t in range(T, S)]
+    with pytest.raises(ValueError, match=r"7 rows, but 8 tokens.*does not read the last.*tokens\[:-1\]"):
+        run_of({"attentions": steps, "sequences": None}, names(S + 1))
+    with pytest.raises(ValueError, match="9 tokens were given$"):
+        run_of(steps, names(S + 2))
+
+
+def test_kinds_that_a_model_did_not_compute_are_left_out() -> None:
+    """BertModel's output has cross_attentions=()."""
+    run = run_of({"attentions": tuple(SQUARE), "cross_attentions": (), "encoder_attentions": None}, names(T))
+    assert [kind.name for kind in run.kinds] == ["self"]
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_what_bert_returns(attention: str) -> None:
+    import torch
+    from transformers import BertConfig, BertModel
+
+    sizes = dict(vocab_size=13, hidden_size=15, num_hidden_layers=2, num_attention_heads=3, intermediate_size=17)
+    model = BertModel(BertConfig(**sizes, attn_implementation=attention)).eval()
+    with torch.no_grad():
+        outputs = model(torch.tensor([[2, 5, 7, 11, 3]]), output_attentions=True)
+    if attention == "eager":
+        (kind,) = run_of(outputs, names(T)).kinds
+        assert (kind.name, kind.n_layers) == ("self", 2)
+        assert all((a == b[0].numpy()).all() for a, b in zip(kind.layers, outputs.attentions, strict=True))
+    else:
+        with pytest.raises(ValueError, match='attn_implementation="eager".*attnviz.run'):
+            run_of(outputs, names(T))
+
+
 def test_layers_without_weights_keep_their_numbers() -> None:
     assert run_of([None, SQUARE[0], None, SQUARE[1]], names(T)).names == ("Layer 1", "Layer 3")
     assert run_of([None, SQUARE[0]], names(T), names=["mamba", "attention"]).names == ("attention",)
@@ -212,7 +246,9 @@ REFUSED = [
     ((nan(-0.25), names(T)), {}, ["layer 1", "negative", "-0.25"]),
     (([], names(T)), {}, ["no layers"]),
     (((None, None), names(T)), {}, ["None", 'attn_implementation="eager"']),
-    ((None, names(T)), {}, ["output_attentions=True"]),
+    ((None, names(T)), {}, ["output_attentions=True", 'attn_implementation="eager"', "attnviz.run"]),
+    (({"last_hidden_state": 0, "attentions": ()}, names(T)), {}, ['attn_implementation="eager"', "attnviz.run"]),
+    (({"attentions": (None, None)}, names(T)), {}, ["no attention weights", "attnviz.run"]),
     ((SQUARE[:0], names(T)), {}, ["(0, 3, 5, 5)", "empty"]),
     (("weights", names(T)), {}, ["numbers"]),
     ((SQUARE, "five!"), {}, ["list of strings", "five!"]),
