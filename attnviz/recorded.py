@@ -21,7 +21,8 @@ from attnviz.trace import LayerTrace, Trace
 TOLERANCE = 0.01  # of a weight that q and k give: saved in bfloat16, a score is rounded by 0.4%
 SUM_TOLERANCE = 0.002  # of a row's sum: weights rounded to float16 stay below
 N_CHECKED = 8  # rows per layer in which q and k are compared with the weights
-NO_SCORES = "This run carries no q and k: the scores before the softmax cannot be shown."
+QKV = "attnviz.run(…, qkv=True) records them."
+NO_SCORES = f"This run carries no q and k: the scores before the softmax cannot be shown. {QKV}"
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class RecordedLayers(Sequence[LayerTrace]):
     def __init__(self, run: AttentionRun, kind: AttentionKind) -> None:
         self.kind, self.first = kind, 0 if kind.cross else kind.first_row
         self.labels = list(kind.tokens if kind.cross else kind.key_tokens)  # one per row
+        self.left_out = _left_out(run, kind)
         self.q, self.k, self.v = (tensors.get(kind.name, ()) for tensors in (run.q, run.k, run.v))
         whole = _mask(kind)
         found = [self._compared(i, whole) for i in range(kind.n_layers)]
@@ -155,7 +157,7 @@ class RecordedLayers(Sequence[LayerTrace]):
     def _no_scores(self, i: int, apart: float) -> str:
         """Return why q and k do not lead to the weights of a layer; "" where they do, in the rows compared."""
         if not (self.q and self.k):
-            return NO_SCORES
+            return self.left_out or NO_SCORES
         if apart <= TOLERANCE:
             return ""
         return (
@@ -183,6 +185,18 @@ def config_of(kind: AttentionKind, layers: RecordedLayers, title: str) -> ModelC
         position="none", causal=kind.causal, mixed_layers=tuple(Layer((mixer,)) for mixer in mixers), name=title,
         n_kv_heads=max(mixer.n_kv_heads for mixer in mixers) if most % max(m.n_kv_heads for m in mixers) == 0 else most,
     )  # fmt: skip
+
+
+def _left_out(run: AttentionRun, kind: AttentionKind) -> str:
+    """Return why a run has the keys of a kind of attention without its queries, as its file says; or ""."""
+    has_q, has_k = (kind.name in tensors for tensors in (run.q, run.k))
+    if has_q == has_k:
+        return ""
+    there, lacking = ("q", "k") if has_q else ("k", "q")
+    why = next((note for note in run.notes if note.startswith(f"The queries of {kind.called} are left out")), "")
+    if why:
+        return f"{why} The steps from score to weight are not shown."
+    return f"This run carries {there}, but no {lacking}: the scores before the softmax cannot be shown."
 
 
 def ids_of(tokens: Sequence[str]) -> list[int]:

@@ -112,3 +112,21 @@ def test_layers_with_windows_of_their_own_have_the_mask_that_leads_to_their_weig
     weights = [saved_runs.softmax(q[0] @ k[0].swapaxes(-1, -2) / np.sqrt(D), both)]
     trace = traced(run_of(weights, [f"t{i}" for i in range(T)], q=[q[0]], k=[k[0]]))
     assert (trace.layers[0].allowed == both).all() and (trace.masks[0] == both).all()
+
+
+def test_a_run_with_keys_and_no_queries_says_which_it_lacks():
+    run = saved_runs.decoder(q=None)
+    assert "carries k, but no q" in traced(run).layers[1].mixer.cannot("score")
+    assert "qkv=True" in NO_SCORES
+
+
+def test_kv_heads_are_named_where_they_are_fewer_or_cached():
+    """Of an encoder whose heads have keys of their own, as attnviz.run records BERT with qkv=True, they are not."""
+    weights, keys = saved_runs.encoder().kinds[0].layers, np.ones((3, 5, 11, 7), np.float32)
+    own = traced(run_of(weights, BERT, k=keys)).layers[0].mixer
+    assert (own.shares_kv_heads, own.keys_known, own.read_by(2), own.name) == (False, False, "", "5 heads")
+    assert "keys and values of its own" in own.cannot("sharing") and "KV" not in own.maps_finding()
+    shared = traced(run_of(weights, BERT, k=keys[:, :1])).layers[0].mixer
+    assert shared.shares_kv_heads and "KV head 0" in shared.read_by(2) and shared.cannot("sharing") == ""
+    causal = traced(saved_runs.decoder(k=None, q=None, v=None, n_kv_heads=H)).layers[0].mixer
+    assert causal.read_by(2) == "KV head 2 alone"

@@ -155,7 +155,9 @@ def grid_roles(view: View, found: OnText) -> list[list[GridRole]]:
 def grid_note(view: View) -> str:
     """Explain how the roles in the grid were scored."""
     if view.settings.recorded:
-        return ON_THIS_TEXT if view.mixer.keys_known else f"{HUE_PER_HEAD} {ON_THIS_TEXT}"
+        return (
+            ON_THIS_TEXT if view.mixer.keys_known else f"{HUE_PER_HEAD} {view.mixer.cannot('sharing')} {ON_THIS_TEXT}"
+        )
     return role_captions.grid_note(probes_of(view.settings))
 
 

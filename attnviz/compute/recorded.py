@@ -31,6 +31,7 @@ MAX_TOKENS = 512  # per side
 MAX_BYTES = 1_000_000_000  # of one run: 48 layers of 32 heads at 384 tokens
 MAX_HELD_BYTES = 1_500_000_000  # of all that are held, if more than one
 MAX_UPLOAD_BYTES = 200_000_000
+LONGEST_NAME, N_DIGITS = 24, 6  # characters of a file's or folder's name and of a digest, in a list
 LIMITS = Limits(nbytes=MAX_BYTES, n_tokens=MAX_TOKENS, n_heads=MAX_LAYERS * MAX_HEADS * 3)
 
 
@@ -174,12 +175,27 @@ def name_of(written: str) -> str:
 
 
 def title_of(name: str) -> str:
-    """Return a run's title for a list of models: what its file calls it, or the file's name."""
+    """Return a run's title for a list of models: its file's name and what the file calls it.
+
+    Of several files of one name, the folder is named too; of uploaded ones, the first digits of their SHA-256.
+    """
     try:
         title = held(name).run.title
     except OpenError:
         title = ""
-    return title or openable.short_name(name)
+    path = Path(openable.run_path(name))
+    file = _cut(path.stem, LONGEST_NAME)
+    others = (other for other in openable.offered(name, openable.MODELS) if openable.is_run(other) and other != name)
+    if any(openable.short_name(other) == path.name for other in others):
+        folder = path.parent.name[:N_DIGITS] if openable.is_upload(name) else _cut(path.parent.name, LONGEST_NAME)
+        file = f"{folder}/{file}"
+    return f"{file} · {title}" if title and title != path.stem else file
+
+
+def _cut(text: str, longest: int) -> str:
+    """Shorten a text in the middle, since names of files differ at either end."""
+    kept = longest // 2
+    return text if len(text) <= longest else f"{text[:kept]}…{text[-kept:]}"
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,9 @@ def summary(model: ModelConfig) -> str:
     """State what the heads of a layer read, or how many layers have which attention."""
     if not model.mixed_layers:
         return model.mixer.summary()
+    mixers = {mixer.name: mixer for layer in model.layers for mixer in layer.mixers}
     names = Counter(mixer.name for layer in model.layers for mixer in layer.mixers)
-    text = listed(f"{name} in {count(n, 'layer')}" for name, n in names.items())
+    text = listed(mixers[name].in_layers(n) for name, n in names.items())
     if n_readers := sum(layer.shares_cache_of is not None for layer in model.layers):
         text += f", {n_readers} of the {model.n_layers} on another layer's cache"
     return text[0].upper() + text[1:]

@@ -21,8 +21,11 @@ from attnviz.phrases import count, listed
 SOFT, STRONG = 0.35, 1.0  # opacity: of the others and of the selected
 
 
-def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -> dict:
-    """Return the payload of the group diagram: `read[h]` is the KV head that query head h reads, correct or not."""
+def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int, *, cached: bool = True) -> dict:
+    """Return the payload of the group diagram: `read[h]` is the KV head that query head h reads, correct or not.
+
+    cached: the KV heads are kept when decoding, as those of an encoder are not.
+    """
     size = n_heads // n_kv_heads
     right = [h // size for h in range(n_heads)]
     readers = {kv: [h for h in range(n_heads) if read[h] == kv] for kv in range(n_kv_heads)}
@@ -31,7 +34,7 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -
         "label": f"{count(n_heads, 'query head')} reading {count(n_kv_heads, 'KV head')}",
         "rows": {
             "queries": count(n_heads, "query head"),
-            "kvs": _cached(n_heads, n_kv_heads),
+            "kvs": _cached(n_heads, n_kv_heads) if cached else count(n_kv_heads, "KV head"),
             "reads": "KV head that each query head reads",
             "index": f"arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
         },

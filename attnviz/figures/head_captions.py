@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
 LONGEST_TOKEN = 40  # characters, in a title
+UNMASKED_STAGES = ("1 · scores", "2 · weights")
 SCALES = "root", "linear", "log"  # of colour, as in head_view.html; the first is the default
 MERGED = (
     "The tokens of one character are merged: the weights on its keys are summed, the rows of its queries are averaged "
@@ -38,6 +39,11 @@ MERGED = (
 )
 SUMS_TO_ONE = 0.9999  # a sum of weights below this is less than 1, and not rounded
 LOWEST_TOP = 1e-3  # lowest end of a colour scale: ten units of the last decimal printed
+
+
+def stages_of(allowed: np.ndarray) -> tuple[str, ...]:
+    """Return the stages from score to weight: three, or two where no key of any query is masked. allowed: (T, S)."""
+    return UNMASKED_STAGES if allowed.all() else STAGES
 
 
 def shortened(label: str, longest: int) -> str:
@@ -79,13 +85,15 @@ def map_caption(
     weights, allowed = maps.weights_of(head), maps.allowed  # (T, S) each
     drawn = merged.labels if merged else labels
     positions = merged.positions if merged else [str(i) for i in range(len(labels))]
-    formula, line, legend = one.mixer.map_equation(head) or softmax_of(one.mixer, head, one.allowed.shape)
+    formula, line, legend = one.mixer.map_equation(head) or softmax_of(
+        one.mixer, head, one.allowed.shape, not one.allowed.all()
+    )
     read, keys = one.mixer.read_by(head), drawn if key_labels is None else key_labels
     found = f" reads {read}{_from_layer(trace, layer)}" if read else f": {_largest(weights, drawn, keys)}"
     return Caption(
         f"Layer {layer}, head {head}{found}",
         f"{MERGED if merged else ''}{_map_note(one.mixer, weights, allowed, scale, exclude_first)}",
-        _map_alt(one.mixer, weights, drawn, keys, positions, layer, head),
+        _map_alt(one.mixer, weights, allowed, drawn, keys, positions, layer, head),
         formula,
         line=line,
         legend=legend,
@@ -128,8 +136,10 @@ def path_caption(
     equation = weight_equation(scores, weights, allowed, query, key, one.sink_logit_of(head))
     return Caption(
         f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
-        _path_note(one.mixer.scale_text, int(allowed.sum()), float(weights.sum(dtype=np.float64))),
-        _path_alt(scores, weights, allowed, labels[query], keys, query, key),
+        _path_note(
+            one.mixer.scale_text, int(allowed.sum()), float(weights.sum(dtype=np.float64)), bool(one.allowed.all())
+        ),
+        _path_alt(scores, weights, allowed, labels[query], keys, query, key, len(stages_of(one.allowed))),
         equation.tex() if equation else "",
         line=equation.text() if equation else "",
         legend=meanings(equation) if equation else "",
@@ -187,7 +197,9 @@ def _number(value: float) -> float:
     return float(rounded(value))
 
 
-def _path_note(root: str, n_allowed: int, total: float) -> str:
+def _path_note(root: str, n_allowed: int, total: float, unmasked: bool) -> str:
+    if unmasked:
+        return f"q·k / {root}, then the softmax over {count(n_allowed, 'key')}{_summing_to(total)}."
     if not n_allowed:
         return "Every key is masked for this query: it has scores but no weights."
     return (
@@ -207,11 +219,13 @@ def _summing_to(total: float) -> str:
 
 
 def _path_alt(
-    scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, asks: str, labels: Sequence[str], query: int, key: int
-) -> str:
+    scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, asks: str, labels: Sequence[str], query: int,
+    key: int, n_stages: int,
+) -> str:  # fmt: skip
+    n, unmasked = ("Three", f"{_of_unmasked(int(allowed.sum()))}, ") if n_stages == len(STAGES) else ("Two", "")
     rows = (
-        f"Three rows of bars for query {query} “{asks}”, one bar per key: {count(len(scores), 'score')} "
-        f"{_ends(printed(scores.min()), printed(scores.max()))}, {_of_unmasked(int(allowed.sum()))}, and weights"
+        f"{n} rows of bars for query {query} “{asks}”, one bar per key: {count(len(scores), 'score')} "
+        f"{_ends(printed(scores.min()), printed(scores.max()))}, {unmasked}and weights"
     )
     if not allowed.any():
         return f"{rows}, of which there are none."
@@ -234,7 +248,8 @@ def _map_note(mixer: Mixer, weights: np.ndarray, allowed: np.ndarray, scale: str
     largest = float(sizes[:, 1:].max(initial=0.0))
     parts = [
         mixer.maps_note
-        or f"Each row is a query, each column a key. {sums(weights, allowed)} {mixer.masked_note(weights.shape[-1])}"
+        or f"Each row is a query, each column a key. {sums(weights, allowed)}"
+        + ("" if allowed.all() else f" {mixer.masked_note(weights.shape[-1])}")
     ]
     if scale == "root":
         parts.append("Colour is on a square-root scale.")
@@ -271,21 +286,32 @@ def sums(weights: np.ndarray, allowed: np.ndarray) -> str:
 
 
 def _map_alt(
-    mixer: Mixer, weights: np.ndarray, labels: Sequence[str], key_labels: Sequence[str], positions: Sequence[str],
-    layer: int, head: int,
+    mixer: Mixer, weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], key_labels: Sequence[str],
+    positions: Sequence[str], layer: int, head: int,
 ) -> str:  # fmt: skip
     start = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of {mixer.maps}. "
     if weights.shape == (1, 1):
         return start + "The only token attends to itself."
     if key_labels is not labels:
         return f"{start}The largest weight is {_largest(weights, labels, key_labels)}."
-    q, k = map(
-        int, np.unravel_index(int(np.abs(weights[1:]).argmax()), weights[1:].shape)
-    )  # with a causal mask, query 0 can only attend to itself
+    q, k = largest_of_choice(np.abs(weights), allowed)
+    after = "After the first row, the" if first_of_choice(allowed) else "The"
     return start + (
-        f"After the first row, the largest weight is {printed(weights[q + 1, k])}, "
-        f"from query {positions[q + 1]} “{labels[q + 1]}” to key {positions[k]} “{labels[k]}”."
+        f"{after} largest weight is {printed(weights[q, k])}, "
+        f"from query {positions[q]} “{labels[q]}” to key {positions[k]} “{labels[k]}”."
     )
+
+
+def first_of_choice(allowed: np.ndarray) -> int:
+    """Return the first row of a map (T, S) to search: 1 where query 0 can only attend to one key, as when causal."""
+    return int(len(allowed) > 1 and allowed[0].sum() < 2)
+
+
+def largest_of_choice(values: np.ndarray, allowed: np.ndarray) -> tuple[int, int]:
+    """Return query and key of the largest value (T, S), of rows with more than one key to choose from."""
+    first = first_of_choice(allowed)
+    q, k = np.unravel_index(int(values[first:].argmax()), values[first:].shape)
+    return int(q) + first, int(k)
 
 
 KEY_CLAUSES = {  # why a key is one of the role's, to follow "key 7 “found”"

@@ -12,7 +12,7 @@ import numpy as np
 from attnviz.analysis.values import Writes
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_captions import shortened
+from attnviz.figures.head_captions import first_of_choice, largest_of_choice, shortened
 from attnviz.figures.heads import MAX_CELLS, joined, map_height, matrix_table
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.theme import BROWN, DIVERGING, FAINT, NEUTRAL, OF_SEVERAL, OUTLINE, PETROL, base_figure
@@ -33,7 +33,7 @@ from attnviz.figures.token_maps import (
 )
 from attnviz.phrases import count
 
-MASKED_CELLS, BLANK = "Masked cells are grey.", "In the table, masked cells are blank."
+BLANK = "In the table, masked cells are blank."
 MAX_TOKENS = 6  # tokens with raised logits, and as many with lowered ones
 
 
@@ -56,9 +56,11 @@ def value_map(
     return Drawing(
         figure,
         title=f"Largest {what}: {printed(values[q, k])}, from query {q} to key {k}",
-        note=f"Query {q} {_name(labels, q)}, key {k} {_name(labels, k)}. {note} {MASKED_CELLS}"
+        note=f"Query {q} {_name(labels, q)}, key {k} {_name(labels, k)}. {note}{_masked(allowed)}"
         f"{joined(labels, MAX_CELLS, 'numbers')}",
-        more=f"As Kobayashi et al. (arXiv 2004.10102), without a bias. {BLANK}" if projected else BLANK,
+        more=f"As Kobayashi et al. (arXiv 2004.10102), without a bias. {_blank(allowed)}".rstrip()
+        if projected
+        else _blank(allowed),
         alt=f"Heat map of {count(len(values), 'query row')}. {what} is largest from query {q} “{labels[q]}” to key {k} "
         f"“{labels[k]}”: {printed(values[q, k])}.",
         table=matrix_table(np.where(allowed, values, np.nan), labels),
@@ -144,8 +146,8 @@ def average_map(
     """
     keys = labels if key_labels is None else key_labels
     mean = weights.mean(0, dtype=np.float64)  # (T, S)
-    q, k = _largest_after_first(mean)
-    after = " after the first row" if len(mean) > 1 else ""
+    q, k = largest_of_choice(mean, allowed)
+    after = " after the first row" if first_of_choice(allowed) else ""
     figure = _map(np.where(allowed, mean, np.nan), allowed, labels, OF_SEVERAL, (0.0, 1.0), "mean weight", keys)
     add_frames(figure, len(labels), query, None, len(keys))
     return Drawing(
@@ -153,8 +155,8 @@ def average_map(
         title=f"Mean over {of}: at most {printed(mean[q, k])}{after}",
         note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean"
         f"{after} is from query {q} {_name(labels, q)} to key {k} {_name(keys, k)}. Averaging "
-        f"hides differences between heads. {MASKED_CELLS}{joined(labels, MAX_CELLS, 'means')}",
-        more=BLANK,
+        f"hides differences between heads.{_masked(allowed)}{joined(labels, MAX_CELLS, 'means')}",
+        more=_blank(allowed),
         alt=f"Heat map of the mean weights of {of}; the largest{after} is {printed(mean[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{keys[k]}”.",
         table=matrix_table(np.where(allowed, mean, np.nan), labels, keys),
@@ -172,21 +174,28 @@ def difference_map(
     keys = labels if key_labels is None else key_labels
     change = first.astype(np.float64) - second  # (T, S)
     q, k = (int(i) for i in np.unravel_index(int(np.abs(change).argmax()), change.shape))
-    mean = float(np.abs(change)[allowed].mean()) if allowed.any() else 0.0
+    mean, most = float(np.abs(change)[allowed].mean()) if allowed.any() else 0.0, float(abs(change[q, k]))
+    top = most or 1.0  # of the colour scale
     figure = _map(
-        np.where(allowed, change, np.nan), allowed, labels, DIVERGING, (-1.0, 1.0), "difference", keys, chequered=True
+        np.where(allowed, change, np.nan), allowed, labels, DIVERGING, (-top, top), "difference", keys, chequered=True
     )
     sign = "+" if change[q, k] > 0 else ""
+    equal = f"{names[0]} and {names[1]} are equal: {count(int(allowed.sum()), 'weight')}, no difference"
+    largest = (
+        f" Blue-green: {names[0]} has the larger weight; brown: {names[1]}. Largest: {sign}{printed(change[q, k])} "
+        f"from query {q} {_name(labels, q)} to key {k} {_name(keys, k)}, where the colour scale ends."
+    )
+    cells = "all cells." if allowed.all() else f"the unmasked cells. {BLANK}"
+    mean_of = f"The mean in the title is that of the absolute differences over {cells}" if most else _blank(allowed)
     return Drawing(
         figure,
-        title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
-        note=f"{what} Blue-green: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
-        f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(keys, k)}. "
-        f"Masked cells are chequered.{joined(labels, MAX_CELLS, 'differences')}",
-        more=f"{more}{' ' * bool(more)}The mean in the title is that of the absolute differences over the unmasked "
-        f"cells. {BLANK}",
+        title=f"{names[0]} − {names[1]}: at most {printed(most)}, mean {printed(mean)}" if most else equal,
+        note=f"{what}{largest * bool(most)}{_masked(allowed, 'chequered')}{joined(labels, MAX_CELLS, 'differences')}",
+        more=" ".join(filter(None, (more, mean_of))),
         alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "
-        f"query {q} “{labels[q]}” to key {k} “{keys[k]}”; the mean absolute one is {printed(mean)}.",
+        f"query {q} “{labels[q]}” to key {k} “{keys[k]}”; the mean absolute one is {printed(mean)}."
+        if most
+        else f"{equal}.",
         table=matrix_table(np.where(allowed, change, np.nan), labels, keys),
     )
 
@@ -207,11 +216,13 @@ def _top(values: np.ndarray) -> float:
     return max(float(values.max()), 1e-6)
 
 
-def _largest_after_first(values: np.ndarray) -> tuple[int, int]:
-    """Return query and key of the largest value outside row 0, which a causal mask restricts to key 0."""
-    start = min(1, len(values) - 1)
-    q, k = np.unravel_index(int(values[start:].argmax()), values[start:].shape)
-    return int(q) + start, int(k)
+def _masked(allowed: np.ndarray, how: str = "grey") -> str:
+    """Say how masked cells are drawn, at the end of a note; "" where none is masked."""
+    return "" if allowed.all() else f" Masked cells are {how}."
+
+
+def _blank(allowed: np.ndarray) -> str:
+    return "" if allowed.all() else BLANK
 
 
 def _name(labels: Sequence[str], i: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from attnviz.figures.blocks import block_size
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.head_captions import LOWEST_TOP, STAGES, largest_but_first, map_caption, share_at, sums
+from attnviz.figures.head_captions import LOWEST_TOP, largest_but_first, map_caption, share_at, stages_of, sums
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.theme import DIVERGING, RAMP_STEPS, SEQUENTIAL, base_figure, kv_scale, signed_scale
 from attnviz.figures.token_maps import (
@@ -90,7 +90,7 @@ def head_map(
         figure,
         title=caption.title,
         note=f"{caption.note}{joined(labels, MAX_CELLS, 'weights')}{BY_TOKEN * unmerged}",
-        more="In the table, masked cells are blank.",
+        more="" if allowed.all() else "In the table, masked cells are blank.",
         alt=caption.alt,
         table=matrix_table(np.where(allowed, weights, np.nan), labels, key_labels),
         formula=caption.formula,
@@ -122,7 +122,7 @@ def stage_maps(
     trace: Trace, labels: Sequence[str], layer: int, head: int, *, ground: str | None = None, stacked: bool = False,
     key_labels: Sequence[str] | None = None,
 ) -> Drawing:  # fmt: skip
-    """Draw the whole head at three stages, each with its range below: scores, masked scores, weights.
+    """Draw the whole head at each stage, with its range below: scores, masked scores if any is masked, weights.
 
     ground, key_labels: as for `head_map`. stacked: below each other, for a phone, on which three maps side by side are
     too small.
@@ -131,19 +131,24 @@ def stage_maps(
     scores, weights, allowed = one.scores_of(head), one.weights[head], one.allowed  # (T, S) each
     far = max(float(np.abs(scores).max()), 1e-6)
     hue = kv_scale(mixer.kv_head_of[head], trace.config.n_kv_heads, ground=ground)
-    figure = _three_maps(labels, labels if key_labels is None else key_labels, stacked)
+    names, unmasked = stages_of(allowed), bool(allowed.all())
+    figure = _stage_axes(names, labels, labels if key_labels is None else key_labels, stacked)
     _add_stage(figure, 1, scores, np.ones_like(allowed), DIVERGING, (-far, far))
-    _add_stage(figure, 2, scores, allowed, DIVERGING, (-far, far))
-    _add_stage(figure, 3, weights, allowed, hue, (0.0, 1.0))
+    if not unmasked:
+        _add_stage(figure, 2, scores, allowed, DIVERGING, (-far, far))
+    _add_stage(figure, len(names), weights, allowed, hue, (0.0, 1.0))
     low, high, most = scores.min(), scores.max(), weights.max()
     return Drawing(
         figure,
         title=_stages_title(printed(low), printed(high), printed(most)),
-        note="Each row is a query, each column a key. Scores are brown below zero and blue-green above, on the same "
-        f"scale in both maps; masked cells are chequered. {sums(weights, allowed)}"
+        note="Each row is a query, each column a key. Scores are brown below zero and blue-green above"
+        f"{'' if unmasked else ', on the same scale in both maps; masked cells are chequered'}. "
+        f"{sums(weights, allowed)}"
         f"{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
-        alt=f"Three maps of layer {layer}, head {head}: scores {span(printed(low), printed(high))}; the same with "
-        f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
+        alt=f"{'Two' if unmasked else 'Three'} maps of layer {layer}, head {head}: scores "
+        f"{span(printed(low), printed(high))}; "
+        + ("" if unmasked else f"the same with {count(int((~allowed).sum()), 'cell')} masked; ")
+        + f"weights of at most {printed(most)}.",
         table=matrix_table(scores, labels, key_labels),
     )
 
@@ -165,19 +170,19 @@ def _add_stage(
         _write(figure, column, span(printed(np.nanmin(shown)), printed(np.nanmax(shown))), y=0.0, yanchor="top")
 
 
-def _three_maps(labels: Sequence[str], key_labels: Sequence[str], stacked: bool) -> Chart:
-    """Return three square maps: query labels on the left, key labels above each, all in the hover text."""
+def _stage_axes(names: Sequence[str], labels: Sequence[str], key_labels: Sequence[str], stacked: bool) -> Chart:
+    """Return two or three square maps: query labels on the left, key labels above each, all in the hover text."""
     hidden = {**FIXED, "showticklabels": False}
     all_keys, all_queries = ({**hidden, **block_ticks(each, MAX_STAGE_CELLS)} for each in (key_labels, labels))
     few_keys, few = (few_ticks(each, MAX_STAGE_TICKS) for each in (key_labels, labels))
     room = max(room_for(few), room_for(few_keys))
-    above, below = room + 24, 28
-    height = 3 * STACKED_SIDE + 2 * (above + below) if stacked else 248
+    above, below, n = room + 24, 28, len(names)
+    height = n * STACKED_SIDE + (n - 1) * (above + below) if stacked else 248
     margin = {"l": room, "r": 8, "t": above, "b": below, "autoexpand": False}
     figure = base_figure(height + above + below, showlegend=False, hovermode="closest", margin=margin)
-    for column, name in enumerate(STAGES, 1):
+    for column, name in enumerate(names, 1):
         left, side = (column - 1) * 0.345, STACKED_SIDE / height
-        top = 1 - (column - 1) * (1 - side) / 2
+        top = 1 - (column - 1) * (1 - side) / (n - 1)
         across, down = ([0, 1], [max(0.0, top - side), top]) if stacked else ([left, left + 0.31], [0, 1])
         x, y = numbered("x", column), numbered("y", column)
         figure.update_layout(**{

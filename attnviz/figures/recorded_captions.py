@@ -19,7 +19,7 @@ ON_THIS_TEXT = (
     "Below each map: the keys that take most of the head's weight on this text, by which heads are sorted and "
     "filtered. Roles are named on repeated random tokens, which the model would have to read; a saved run has none."
 )
-HUE_PER_HEAD = "A hue per head: the file does not say which KV head each reads."
+HUE_PER_HEAD = "A hue per head."
 LARGEST_OF_ALL = "The largest weight in the maps of all layers and heads."
 
 

@@ -60,8 +60,8 @@ def rollout_map(
     return Drawing(
         figure,
         title=f"Rollout through {count(layer + 1, 'layer')}: on average {usual} comes from a position's own token",
-        note="Each row is a query, each column the token that its information comes from; each row sums to 1. Grey: no "
-        f"path through the masks.{ends}",
+        note="Each row is a query, each column the token that its information comes from; each row sums to 1."
+        f"{'' if reach[layer].all() else ' Grey: no path through the masks.'}{ends}",
         more="Rollout (arXiv 2005.00928) averages each layer's heads (Ā), gives the residual stream (I, the identity) "
         f"a share α of {RESIDUAL:g}, and multiplies the layers' matrices." + "".join(f" {note}" for note in notes),
         alt=f"Map of attention rollout through {count(layer + 1, 'layer')}: on average {usual} of a position comes "

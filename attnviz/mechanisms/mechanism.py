@@ -314,6 +314,10 @@ class Mixer(Mechanism):
         """Describe the keys and values of each head where they are its own; "" where heads read KV heads."""
         return ""
 
+    def in_layers(self, n: int) -> str:
+        """Name the attention of n layers: "GQA-2 in 3 layers"."""
+        return f"{self.name} in {count(n, 'layer')}"
+
     def keys_read(self, kv_head: int) -> str:
         """Name the keys that a query head reads: "KV head 2", or "keys of head 2" if each head has its own."""
         raise NotImplementedError

@@ -79,19 +79,30 @@ class Recorded(Mixer):
     softcap: ClassVar[None] = None
 
     @property
+    def names_kv_heads(self) -> bool:
+        """Whether sentences name KV heads: the file does, and there is a cache of them or there are fewer of them.
+
+        In an encoder of which each query head has keys and values of its own, a KV head is nothing besides the head.
+        """
+        return self.sharing and (self.causal or self.n_kv_heads < self.n_heads)
+
+    @property
     def shares_kv_heads(self) -> bool:  # type: ignore[override]
         """The file says which query heads share a KV head."""
-        return self.sharing
+        return self.names_kv_heads
 
     @property
     def keys_known(self) -> bool:  # type: ignore[override]
-        return self.sharing
+        return self.names_kv_heads
 
     @property
     def name(self) -> str:
-        if not self.sharing or self.n_kv_heads == self.n_heads:
+        if not self.names_kv_heads or self.n_kv_heads == self.n_heads:
             return count(self.n_heads, "head")
         return f"GQA-{self.n_kv_heads}" if self.n_kv_heads > 1 else "MQA"
+
+    def in_layers(self, n: int) -> str:
+        return super().in_layers(n) if self.names_kv_heads else f"{count(n, 'layer')} of {self.name}"
 
     def cannot(self, what: str) -> str:
         if what == "score":
@@ -102,42 +113,50 @@ class Recorded(Mixer):
             return f"It needs a row of every token, and {self._which_rows()}"
         if what in ("similar keys", "similar values") and not (self.has_keys if "keys" in what else self.has_values):
             missing = what.removeprefix("similar ")
-            return f"This run carries no {missing}: how similar those of its heads are cannot be computed."
+            return (
+                f"This run carries no {missing}: how similar those of its heads are cannot be "
+                "computed. attnviz.run(…, qkv=True) records them."
+            )
         if what == "cost" and self.has_keys and self.has_values:
-            kv, width = count(self.n_kv_heads, "KV head"), self.head_dim + self.value_dim
+            kv = count(self.n_kv_heads, "KV head" if self.names_kv_heads else "head")
+            width = self.head_dim + self.value_dim
             numbers = self.n_kv_heads * width
             return (
                 f"{REFUSALS['cost']} Its keys and values are {kv} × ({self.head_dim} + {self.value_dim}) = {numbers:,} "
                 "numbers per token and layer."
             )
+        if what == "sharing" and self.sharing and not self.names_kv_heads:
+            return "Each query head of this run has keys and values of its own, which no other head reads."
         if what == "sharing" and not self.sharing:
-            return "This run does not say which KV head each query head reads."
+            return (
+                "This run does not say which KV head each query head reads; attnviz.save_run stores it as n_kv_heads."
+            )
         if what.startswith("mistake "):
             return REFUSALS["mistakes"]
         return super().cannot(what)
 
     def summary(self) -> str:
-        if not self.sharing:
+        if not self.names_kv_heads:
             return count(self.n_heads, "head")
         readers = f"{self.n_heads} query heads read" if self.n_heads > 1 else "1 query head reads"
         return f"{self.name}: {readers} {count(self.n_kv_heads, 'KV head')}"
 
     def maps_finding(self) -> str:
-        if not self.sharing:
+        if not self.names_kv_heads:
             return f"{count(self.n_heads, 'head')}, as recorded"
         return f"{count(self.n_heads, 'query head')} share {count(self.n_kv_heads, 'KV head')}; hue = KV head"
 
     def why_cached(self) -> str:
-        return "What its model caches is not known." if not self.sharing else "Only the KV heads are cached."
+        return "What its model caches is not known." if not self.names_kv_heads else "Only the KV heads are cached."
 
     def keys_read(self, kv_head: int) -> str:
-        return f"KV head {kv_head}" if self.sharing else f"keys of head {kv_head}"
+        return f"KV head {kv_head}" if self.names_kv_heads else f"keys of head {kv_head}"
 
     def read_in_short(self, kv_head: int) -> str:
         return f"KV {kv_head}"
 
     def read_by(self, head: int) -> str:
-        return super().read_by(head) if self.sharing else ""
+        return super().read_by(head) if self.names_kv_heads else ""
 
     @property
     def maps_note(self) -> str:

@@ -144,7 +144,7 @@ def _described(kind: AttentionKind, run: AttentionRun) -> dict[str, Any]:
         "causal": kind.causal and len(keys) > kind.first_row + 1,  # there are later keys
         "sumsToOne": not kind.sums_note,
         "heads": kind.n_heads,
-        "kv": kind.n_kv_heads,
+        "kv": kind.named_kv_heads,
         "rows": rows,
         "about": about(kind),
     }
@@ -157,8 +157,11 @@ def about(kind: AttentionKind) -> str:
     tokens = (
         f"{count(queries, 'query token')} and {count(keys, 'key token')}" if queries != keys else count(keys, "token")
     )
-    known = None not in kind.n_kv_heads
-    hue = "Heads of one hue read the same KV head" if known else "A hue per head: the number of KV heads was not given"
+    hue = "Heads of one hue read the same KV head"
+    if None in kind.n_kv_heads:
+        hue = "A hue per head: the number of KV heads was not given"
+    elif None in kind.named_kv_heads:
+        hue = "A hue per head: each has keys and values of its own"
     title = kind.title[0].upper() + kind.title[1:]
     return f"{title}: {count(kind.n_layers, 'layer')} × {n_heads}, {tokens}. {hue}."
 

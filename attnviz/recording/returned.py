@@ -11,14 +11,9 @@ import torch
 
 from attnviz.recording.inputs import Inputs
 from attnviz.runs.arrays import RunError
+from attnviz.runs.kinds import CALLED
 from attnviz.runs.run import OUTPUTS
 
-OF = {
-    "self": "attention",
-    "encoder": "the encoder's attention",
-    "decoder": "the decoder's attention",
-    "cross": "cross-attention",
-}
 NONE = "returned no attention weights: it has none, or none that are eager (load it with attn_implementation='eager')"
 Weights = dict[str, list[torch.Tensor]]  # per kind of attention and layer, (1, H, T, S)
 
@@ -69,5 +64,5 @@ def _slides(model: Any) -> bool:
 
 def _other(model: Any, layer: Any, kind: str) -> str:
     shape = f" of the shape {tuple(layer.shape)}" if isinstance(layer, torch.Tensor) else ""
-    return (f"{type(model).__name__} returns {OF[kind]}{shape}, not as (1, heads, queries, keys) with a weight per "
+    return (f"{type(model).__name__} returns {CALLED[kind]}{shape}, not as (1, heads, queries, keys) with a weight per "
             "pair of tokens: attention in windows or blocks, pooled or linear, is not shown")  # fmt: skip

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from attnviz.recording.eager import Recorder, Vectors
-from attnviz.recording.returned import OF, Weights
+from attnviz.recording.returned import Weights
+from attnviz.runs.kinds import CALLED
 
 EXACT, ROUNDED = 1e-4, 0.02  # largest difference of a weight from the softmax of its score, in float32 and below
 
@@ -22,7 +23,7 @@ def about(model: Any, weights: Weights, recorder: Recorder) -> dict[str, Any]:
     for kind, layers in weights.items():
         found = [each for layer in layers if (each := recorder.vectors(layer))]
         if len(found) < len(layers):
-            notes.append(f"{type(model).__name__} does not pass on the queries and keys of {OF[kind]}.")
+            notes.append(f"{type(model).__name__} does not pass on the queries and keys of {CALLED[kind]}.")
             continue
         k[kind], v[kind] = [each.k for each in found], [each.v for each in found]
         other = next((i for i, each in enumerate(found) if not gives(each, layers[i])), None)
@@ -30,8 +31,8 @@ def about(model: Any, weights: Weights, recorder: Recorder) -> dict[str, Any]:
             q[kind] = [_scaled(each) for each in found]
             notes += _about_scale(found)
         else:
-            notes.append(f"The queries of {OF[kind]} are left out: in layer {other}, counted from 0, the weights are "
-                         "not the softmax of q · k / √D; a bias, a cap or a sink is added.")  # fmt: skip
+            notes.append(f"The queries of {CALLED[kind]} are left out: in layer {other}, counted from 0, the weights "
+                         f"are not the softmax of q · k / √D; {_what_is_added(model)}.")  # fmt: skip
     return {"q": q, "k": k, "v": v, "notes": list(dict.fromkeys(notes))}
 
 
@@ -48,6 +49,18 @@ def gives(vectors: Vectors, weights: torch.Tensor) -> bool:
 def _scaled(vectors: Vectors) -> torch.Tensor:
     """Return the queries so that q · k / √D is the score, whatever a model multiplies with."""
     return vectors.q.float() * (vectors.scale * vectors.q.shape[-1] ** 0.5)
+
+
+def _what_is_added(model: Any) -> str:
+    """Say what else than q · k / √D a model's weights come from, as far as its modules and configuration name it."""
+    names = {name.rpartition(".")[2] for name, _ in (*model.named_modules(), *model.named_parameters())}
+    if "relative_attention_bias" in names:
+        return "a relative position bias is added to the scores"
+    if getattr(model.config.get_text_config(decoder=True), "attn_logit_softcapping", None):
+        return "the scores are capped"
+    if "sinks" in names:
+        return "a learned sink takes part in the softmax"
+    return "a bias, a cap or a sink is added"
 
 
 def _about_scale(found: Sequence[Vectors]) -> list[str]:

@@ -13,7 +13,13 @@ import numpy as np
 from attnviz.phrases import count, listed, span
 from attnviz.runs.arrays import POSSIBLE, RunError, as_array, in_words, sealed
 
-KINDS = ("self", "encoder", "decoder", "cross")
+CALLED = {  # within a sentence
+    "self": "attention",
+    "encoder": "the encoder's attention",
+    "decoder": "the decoder's attention",
+    "cross": "cross-attention",
+}
+KINDS = tuple(CALLED)
 SUM_TOLERANCE = 0.01  # of a row's sum: weights rounded to float16 or bfloat16 stay below
 
 Layers = tuple[np.ndarray, ...]
@@ -80,6 +86,11 @@ class AttentionKind:
         return {"self": "self-attention", "cross": "cross-attention"}.get(self.name, f"{self.name} self-attention")
 
     @property
+    def called(self) -> str:
+        """The kind within a sentence."""
+        return CALLED[self.name]
+
+    @property
     def summary(self) -> str:
         """The kind with its sizes: "self-attention, 3 layers × 6 heads, 13 tokens"."""
         heads = listed(dict.fromkeys(self.n_heads)) if len(set(self.n_heads)) < 4 else f"up to {max(self.n_heads)}"
@@ -99,6 +110,14 @@ class AttentionKind:
     def n_heads(self) -> tuple[int, ...]:
         """Query heads per layer."""
         return tuple(len(layer) for layer in self.layers)
+
+    @property
+    def named_kv_heads(self) -> tuple[int | None, ...]:
+        """KV heads per layer as they are named: None too where each head has its own and none is cached, as in BERT."""
+        return tuple(
+            None if n == n_heads and not self.causal else n
+            for n, n_heads in zip(self.n_kv_heads, self.n_heads, strict=True)
+        )
 
     @property
     def cross(self) -> bool:

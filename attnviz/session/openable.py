@@ -114,6 +114,11 @@ def offered(current: str, shipped: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def other_run(name: str) -> str:
+    """Return another saved run that is offered; "" without one."""
+    return next((each for each in offered(name, MODELS) if is_run(each) and each != name), "")
+
+
 def short_name(name: str) -> str:
     """Return the last part of a folder, hub id or file, for display."""
     return Path(name).name or name

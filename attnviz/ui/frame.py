@@ -87,11 +87,17 @@ def _notices(view: View) -> None:
     if page.needs_text and not page.path and view.maps_ship:
         return  # the overview shows these maps before there is a model
     if problem := view.model_problem if page.needs_text else view.config_problem:
-        show_problem(problem, " Choose another model in the sidebar.")
+        show_problem(problem, f" {_instead(view.settings.model)} another model in the sidebar.")
     elif why := view.page_refusal(page):
         offer(why=why, place="offer-page")
     elif page.needs_text:
         _about_the_text(view)
+
+
+def _instead(model: str) -> str:
+    """Say what to do where a model or a saved run cannot be opened, as a sentence's beginning."""
+    a_file = openable.is_run(model) and not openable.is_upload(model)  # of an upload, the problem says what to do
+    return "Open another file with “Open a run”, or choose" if a_file and openable.may_choose() else "Choose"
 
 
 def _warn(notices: Iterable[str]) -> None:

@@ -32,18 +32,19 @@ def open_model(view: View) -> None:
 def _form() -> None:
     from attnviz.compute import opening
 
-    st.text_input(
-        "Path of a folder, or hub id", key=FIELD, placeholder="~/models/smol or Qwen/Qwen3-0.6B",
-        help="A folder in Hugging Face's layout: config.json, tokenizer.json, safetensors. Supported: Llama, Mistral, "
-        "Qwen2, Qwen3, GPT-2, Gemma 2 and Gemma 3 (text).",
-    )  # fmt: skip
     cached = opening.cached_hub_ids()
     names = [*cached, *(name for name in allowed.SMALL if name not in cached)]
     st.selectbox(
-        "Or one of these", names, index=None, key=PICKED, on_change=_take_picked, placeholder="Small models",
+        "Small models", names, index=None, key=PICKED, on_change=_take_picked, placeholder="Choose one, or type below",
         format_func=lambda name: f"{name} · {'downloaded' if name in cached else allowed.SMALL[name]}",
     )  # fmt: skip
-    st.button("Open this model", key="open-model-go", on_click=_open, width="stretch")
+    with st.form("open-model-form", border=False):  # Enter in the field opens it
+        st.text_input(
+            "Path of a folder, or hub id", key=FIELD, placeholder="~/models/smol or Qwen/Qwen3-0.6B",
+            help="A folder in Hugging Face's layout: config.json, tokenizer.json, safetensors. Supported: Llama, "
+            "Mistral, Qwen2, Qwen3, GPT-2, Gemma 2 and Gemma 3 (text).",
+        )  # fmt: skip
+        st.form_submit_button("Open this model", key="open-model-go", on_click=_open, width="stretch")
     if st.session_state.pop(STARTED, False):
         st.rerun()  # the whole page, to show the progress of the download
     if message := st.session_state.pop(MESSAGE, ""):

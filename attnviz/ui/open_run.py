@@ -28,12 +28,13 @@ def open_run(view: View) -> None:
 
 
 def _form() -> None:
-    st.text_input(
-        "Path of a saved run", key=FIELD, placeholder="~/runs/bert.safetensors",
-        help="A file that attnviz.save_run wrote: the attention weights and tokens of any model, and what else it "
-        "recorded. AttnViz shows what is in it and runs no model.",
-    )  # fmt: skip
-    st.button("Open this run", key="open-run-go", on_click=_take_path, width="stretch")
+    with st.form("open-run-form", border=False):  # Enter in the field opens it
+        st.text_input(
+            "Path of a saved run", key=FIELD, placeholder="~/runs/bert.safetensors",
+            help="A file that attnviz.save_run wrote: the attention weights and tokens of any model, and what else it "
+            "recorded. AttnViz shows what is in it and runs no model.",
+        )  # fmt: skip
+        st.form_submit_button("Open this run", key="open-run-go", on_click=_take_path, width="stretch")
     uploader = f"open-run-file-{st.session_state.get(UPLOADS, 0)}"
     st.file_uploader(
         "Or choose its file", type="safetensors", key=uploader, max_upload_size=MAX_UPLOAD, on_change=_take_upload,
@@ -69,5 +70,8 @@ def _open(name_of: Callable[[], str]) -> None:
         return
     openable.remember(name)
     st.session_state[OPEN] = False
-    state.change(model=name, **NOBODY_CHOSE)
+    compared = state.current().other_model
+    if not openable.is_run(compared) or compared == name:
+        compared = openable.other_run(name) or compared
+    state.change(model=name, other_model=compared, **NOBODY_CHOSE)
     state.rerun()

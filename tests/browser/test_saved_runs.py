@@ -75,7 +75,18 @@ def a_file_that_is_none_is_said_and_one_that_is_opens(page: Page, folder: Path) 
     sidebar.locator("input[type=file]").set_input_files(folder / "picture.safetensors")
     expect(page.locator(".pv .title")).to_have_text(re.compile("^Picture shaded by the weights"))
     expect(page).to_have_url(re.compile(r"model=run%3A[0-9a-f]{24}%2Fpicture\.safetensors"))
-    expect(sidebar.get_by_label("Model").first).to_have_value("A small ViT · saved run")
+    expect(sidebar.get_by_label("Model").first).to_have_value("picture · A small ViT · saved run")
+    enter_opens_a_path(page, folder)
+
+
+def enter_opens_a_path(page: Page, folder: Path) -> None:
+    sidebar = page.get_by_test_id("stSidebar")
+    sidebar.get_by_text("Open a run").click()
+    field = sidebar.get_by_role("textbox", name="Path of a saved run")
+    field.fill(str(folder / "encoder-decoder.safetensors"))
+    field.press("Enter")
+    expect(page).to_have_url(re.compile(r"model=run%3A%2F.*encoder-decoder\.safetensors"))
+    expect(page).to_have_url(re.compile(r"other_model=run%3A"))
 
 
 def a_map_of_two_texts_reads_both(page: Page) -> None:

@@ -137,12 +137,26 @@ def test_an_upload_is_named_by_its_content_and_says_so_when_it_is_gone(tmp_path,
     content = (tmp_path / "decoder.safetensors").read_bytes()
     name = recorded.upload("C:\\runs\\my run.safetensors", content)
     assert openable.is_upload(name) and openable.short_name(name) == "my run.safetensors"
-    assert recorded.title_of(name) == "A small GQA decoder" and openable.may_open(name)
+    assert recorded.title_of(name) == "my run · A small GQA decoder" and openable.may_open(name)
     assert drawable(view_of(name)) and Settings.from_link({"model": name})[1] == []
     monkeypatch.setattr(recorded, "_held", recorded.ByteCache(1))
     assert "Open its file again" in sentence(name)
     with pytest.raises(OpenError, match="is no saved run"):
         recorded.upload("x.safetensors", b"no tensors")
+
+
+def test_runs_of_one_class_are_told_apart_by_their_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(openable, "_recent", [])
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    long = "bert-base-uncased-on-the-validation-set-epoch-17"
+    paths = [tmp_path / "a" / "x.safetensors", tmp_path / "b" / "x.safetensors", tmp_path / f"{long}.safetensors"]
+    names = [f"run:{save_run(path, saved_runs.encoder())}" for path in paths]
+    assert recorded.title_of(names[0]) == "x · A small BERT"
+    for name in names:
+        openable.remember(name)
+    assert [recorded.title_of(name) for name in names] == [
+        "a/x · A small BERT", "b/x · A small BERT", "bert-base-un…set-epoch-17 · A small BERT",
+    ]  # fmt: skip
 
 
 def test_a_typed_path_may_have_quotes_and_a_tilde(tmp_path, monkeypatch):

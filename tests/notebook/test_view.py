@@ -61,6 +61,10 @@ def test_kv_heads_are_claimed_only_where_they_were_given() -> None:
     )
     assert known["kv"] == [2, 2] and "read the same KV head" in known["about"]
     assert unknown["kv"] == [None, None] and "was not given" in unknown["about"]
+    own = header_of(attnviz.show(rows(L, 6, T, T), names(T), n_kv_heads=6).html())["kinds"][0]
+    assert own["kv"] == [None, None] and "each has keys and values of its own" in own["about"]
+    causal = header_of(attnviz.show(np.tril(rows(L, 6, T, T)), names(T), n_kv_heads=6).html())["kinds"][0]
+    assert causal["kv"] == [6, 6] and "read the same KV head" in causal["about"]
 
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--", "$title ${script}", '"', "\ud800", "\u0000", "<img src=x>"]

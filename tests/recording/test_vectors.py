@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attnviz.recorded import RecordedTrace
 from attnviz.recording.of_transformers import run
 from tests.recording import models, readers
 from tests.recording.compare import TARGET, TEXT, returned, softmax
@@ -29,7 +30,8 @@ def test_weights_are_the_softmax_of_the_queries_and_keys(name):
 def test_queries_are_left_out_where_their_scores_are_not_those_of_the_weights(name):
     recorded = run(models.DECODERS[name](), readers.byte_level(), TEXT, qkv=True)
     assert not recorded.q and len(recorded.k["self"]) == len(recorded.v["self"]) == 3
-    assert any("queries" in note and "left out" in note for note in recorded.sentences)
+    added = "a learned sink takes part in the softmax" if "sinks" in name else "the scores are capped"
+    assert any("The queries of attention are left out" in note and added in note for note in recorded.notes)
     assert ("sum to" in " ".join(recorded.sentences)) == ("sinks" in name)
 
 
@@ -39,6 +41,9 @@ def test_a_relative_bias_is_said_and_cross_attention_keeps_its_queries():
     weights, q, k = (each["cross"][1] for each in ({"cross": recorded.kind("cross").layers}, recorded.q, recorded.k))
     assert np.abs(softmax(np.einsum("htd,hsd->hts", q, k) / np.sqrt(7)) - weights).max() < 1e-4
     assert any("scales q · k by 1;" in note for note in recorded.notes)
+    why = RecordedTrace(recorded, recorded.kind("encoder")).layers[0].mixer.cannot("score")
+    assert "The queries of the encoder's attention are left out" in why and "carries no q" not in why
+    assert "a relative position bias is added to the scores" in why
 
 
 @pytest.mark.parametrize(

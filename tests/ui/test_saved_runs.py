@@ -77,7 +77,7 @@ def test_a_page_that_needs_the_model_says_so_and_offers_a_checkpoint(own_machine
 def test_the_heads_page_says_what_was_recorded_and_nothing_of_a_model(own_machine, tmp_path):
     app = opened(HEADS, model=saved(tmp_path, "encoder"))
     text = shown(app)
-    assert "5 heads in 3 layers, 11 tokens, saved run encoder.safetensors." in said(app).replace("\\", "")
+    assert "3 layers of 5 heads, 11 tokens, saved run encoder.safetensors." in said(app).replace("\\", "")
     assert '"next":null' in text.replace(" ", "")
     for never in ("traced in", "random tokens, repeated once", "Grey cells", "softmax("):
         assert never not in text, never
@@ -92,7 +92,7 @@ def test_a_kind_is_chosen_in_the_sidebar_and_is_part_of_the_link(own_machine, tm
     assert [option.content for option in kinds.proto.options] == ["Encoder self", "Decoder self", "Cross-attention"]
     checked(kinds.set_value("cross").run())
     assert linked(app)["run_kind"] == "cross"
-    assert "Cross-attention: 3 heads in 2 layers, 13 query tokens, 7 key tokens" in said(app)
+    assert "Cross-attention: 2 layers of 3 heads, 13 query tokens, 7 key tokens" in said(app)
     assert "layers are numbered in the file's order: 0 is “block.2” and 1 is “block.5”" in said(app).replace("\\", "")
     assert '"rows":["block.2","block.5"]' in sent(app).replace('", "', '","')
     assert [area.value for area in app.sidebar.text_area] == [
@@ -149,7 +149,12 @@ def test_two_runs_are_compared_on_the_heads_page(own_machine, tmp_path):
     app = opened(HEADS, model=one, tab="models", other_model=two, layer="2", head="3", other_head="2.3")
     first, second = (saved_runs.encoder(seed).kinds[0].layers[2][3] for seed in (0, 9))
     assert f"at most {abs(first - second).max():.4f}" in titles(app)
-    assert "Of the heads in the same place" in titles(app)
+    assert "Of the heads in the same place" in titles(app) and "differs most" in titles(app)
+    again = f"run:{save_run(tmp_path / 'c.safetensors', saved_runs.encoder())}"
+    equal = titles(opened(HEADS, model=one, tab="models", other_model=again)).replace("\\", "")
+    assert (
+        "are equal: 121 weights, no difference" in equal and "15 pairs of heads in the same place: all equal" in equal
+    )
     beside = opened(HEADS, model=one, tab="models", other_model="gqa-4")
     assert "weights on different tokens are not subtracted" in sentences(beside) and len(pictures(beside)) > 4
 
@@ -180,14 +185,35 @@ def test_a_lesson_step_with_a_run_selected_is_drawn(lesson, own_machine, tmp_pat
 def test_a_path_is_opened_in_the_sidebar(own_machine, tmp_path, no_links_to_pages):
     saved(tmp_path, "encoder")
     app = opened(HEADS, {"open-run-shown": True})
-    field = app.text_input(key="open-run-path")
-    checked(field.set_value(str(tmp_path / "nothing")).run())
+    app.text_input(key="open-run-path").set_value(str(tmp_path / "nothing"))
     checked(app.button(key="open-run-go").click().run())
     assert "There is no file" in sentences(app)
-    checked(app.text_input(key="open-run-path").set_value(str(tmp_path / "encoder.safetensors")).run())
+    app.text_input(key="open-run-path").set_value(str(tmp_path / "encoder.safetensors"))
     checked(app.button(key="open-run-go").click().run())
     assert linked(app)["model"] == f"run:{tmp_path / 'encoder.safetensors'}"
-    assert "A small BERT · saved run" in app.sidebar.selectbox[0].options
+    assert "encoder · A small BERT · saved run" in app.sidebar.selectbox[0].options
+
+
+def test_a_run_is_compared_with_the_one_that_was_open(own_machine, tmp_path, no_links_to_pages):
+    one, two = saved(tmp_path, "encoder"), saved(tmp_path, "decoder")
+    openable.remember(one)
+    app = opened(HEADS, {"open-run-shown": True}, model=one)
+    app.text_input(key="open-run-path").set_value(two.removeprefix("run:"))
+    checked(app.button(key="open-run-go").click().run())
+    assert linked(app)["other_model"] == one
+    assert "model" in linked(app) and linked(app)["model"] == two
+    swapped = opened(HEADS, model=one, tab="models", other_model=one)  # the one chosen is now the one compared with
+    (other,) = (each for each in swapped.selectbox if each.label == "Other model")
+    assert other.value == two
+
+
+def test_enter_opens_what_was_typed(own_machine):
+    """Both fields are in a form, which a browser submits at Enter."""
+    app = opened(HEADS, {"open-run-shown": True, "open-model-shown": True})
+    for name in ("run", "model"):
+        field = app.text_input(key={"run": "open-run-path", "model": "open-model-name"}[name])
+        button = app.button(key=f"open-{name}-go")
+        assert field.proto.form_id == button.proto.form_id == f"open-{name}-form" and button.proto.is_form_submitter
 
 
 def test_the_run_that_the_app_was_started_with_opens_at_a_bare_address(own_machine, tmp_path, monkeypatch):
@@ -200,6 +226,7 @@ def test_the_run_that_the_app_was_started_with_opens_at_a_bare_address(own_machi
 def test_a_link_without_its_file_says_what_to_do(own_machine, tmp_path):
     app = opened(HEADS, model=f"run:{tmp_path}/gone.safetensors")
     assert "There is no file" in sentences(app) and "opens on the machine that has its file" in sentences(app)
+    assert "Open another file with “Open a run”, or choose another model in the sidebar." in sentences(app)
     again = opened(HEADS, model=f"run:{'0' * openable.N_DIGITS}/bert.safetensors")
     assert "Open its file again with “Open a run”" in sentences(again)
 

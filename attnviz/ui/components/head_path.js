@@ -45,22 +45,22 @@ function paintPath(view) {
   const ink = path.firstElementChild.getContext("2d"), left = 34;
   ink.font = fontOf(view);
   const columns = ticks(n, full - left, d.key), names = labelsOf(d, full, columns), foot = widest(ink, columns, names);
-  const besides = path.parentElement.offsetHeight - path.offsetHeight + foot, slide = (slideHeight(view.root) - besides) / 3;
+  const besides = path.parentElement.offsetHeight - path.offsetHeight + foot, rows = [...d.stages.slice(1).map(() => d.scores), d.weights], slide = (slideHeight(view.root) - besides) / rows.length; // scores once more where some are masked
   const row = Math.max(64, Math.min(120, slide)), bars = row - 28;
-  scaledSheet(path.firstElementChild, full, 3 * row + foot, ratio);
+  scaledSheet(path.firstElementChild, full, rows.length * row + foot, ratio);
   ink.font = fontOf(view);
   ink.textBaseline = "middle";
   const low = Math.min(0, ...d.scores), high = Math.max(0, ...d.scores), pad = 0.05 * (high - low || 1);
   const plot = (view.way = { left, width: full - left - 2, n }), { soft, strong } = inks(view.steps, view.from);
-  [d.scores, d.scores, d.weights].forEach((values, i) => {
-    const [from, to] = i < 2 ? [low - pad, high + pad] : [0, 1.05], top = i * row + row - bars;
+  rows.forEach((values, i) => {
+    const [from, to] = values === d.scores ? [low - pad, high + pad] : [0, 1.05], top = i * row + row - bars;
     const y = (v) => top + bars * (1 - (v - from) / (to - from));
     ink.textAlign = "left";
     word(ink, d.stages[i], left, top - 10, strong);
     axis(ink, plot, y, from, to, soft);
     values.forEach((v, k) => bar(ink, d, plot, k, i, top, bars, y(0), y(v)));
   });
-  for (const k of columns) upright(ink, names[k], left + ((k + 0.5) * plot.width) / n, 3 * row + 5, "right", k === d.key ? strong : soft);
+  for (const k of columns) upright(ink, names[k], left + ((k + 0.5) * plot.width) / n, rows.length * row + 5, "right", k === d.key ? strong : soft);
 }
 
 function axis(ink, { left, width }, y, from, to, colour) {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from attnviz.figures import theme
 from attnviz.figures.drawing import Caption
-from attnviz.figures.head_captions import SCALES, STAGES, largest_but_first
+from attnviz.figures.head_captions import SCALES, largest_but_first, stages_of
 from attnviz.figures.numbers import rounded
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
@@ -172,7 +172,7 @@ def path_of(trace: Trace, labels: Sequence[str], cell: Cell, caption: Caption) -
     return {
         **_shared(trace, labels, cell, caption),
         "texts": {"from": caption.title, "steps": caption.note, "sum": _with_legend(caption)},
-        "stages": STAGES,
+        "stages": stages_of(one.allowed),
         "scores": rounded(one.scores_of(head)[query]).tolist(),
         "weights": rounded(one.weights[head, query]).tolist(),
         "allowed": one.allowed[query].tolist(),
@@ -195,4 +195,6 @@ def _with_legend(caption: Caption) -> str:
 
 def _hue_name(mixer: Mixer, head: int) -> str:
     """Return the meaning of the head's hue: the KV head it reads, or the keys that MLA expands for it."""
+    if not mixer.keys_known:
+        return f"H{head}"
     return f"H{head} reads {mixer.keys_read(mixer.kv_head_of[head]).replace('KV head', 'KV')}"

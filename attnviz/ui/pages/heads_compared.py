@@ -57,7 +57,10 @@ def _difference(view: View, other: View, head: tuple[int, int], of_other: tuple[
         charts.show(drawing, "models-difference")
     with right:
         layer, h, most = found.by_head[0]
-        st.markdown(f"## Of the heads in the same place, L{layer} H{h} differ most: {printed(most)}")
+        finding = f"Of the heads in the same place, L{layer} H{h} differs most: {printed(most)}"
+        if not most:
+            finding = f"{count(len(found.by_head), 'pair')} of heads in the same place: all equal"
+        st.markdown(f"## {finding}")
         st.caption("The largest difference between two weights of the same query and key, in each pair of heads.")
         st.dataframe(
             {"head": [f"L{i} H{h}" for i, h, _ in found.by_head[:MAX_LISTED]],

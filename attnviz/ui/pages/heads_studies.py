@@ -24,7 +24,7 @@ from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
 from attnviz.figures.numbers import printed, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of, listed
-from attnviz.session.openable import MODEL_NAMES, MODELS, is_run, offered, short_name
+from attnviz.session.openable import MODEL_NAMES, MODELS, is_run, offered, other_run, short_name
 from attnviz.session.shared import OWN_THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
@@ -317,7 +317,8 @@ def two_models(view: View) -> None:
     """The selected head beside a head of another model, on the same text, each with its own tokenizer."""
     others = dict.fromkeys((*MODELS, *offered(view.settings.model, MODELS), view.settings.other_model))
     names = [name for name in others if name != view.settings.model]
-    shown = view.settings.other_model if view.settings.other_model in names else names[0]
+    first = (other_run(view.settings.model) if view.settings.recorded else "") or names[0]
+    shown = view.settings.other_model if view.settings.other_model in names else first
     state.control(
         st.selectbox, "Other model", "other_model", options=names, shown=shown,
         format_func=lambda name: title_of(name) if is_run(name) else MODEL_NAMES.get(name) or short_name(name),

@@ -24,9 +24,9 @@ def saved(view: View) -> None:
     """Which KV head each query head reads, the maps of a layer, and how similar keys and values are."""
     (layer, head), mixer = view.layer_and_head, view.mixer
     if why := mixer.cannot("sharing"):
-        st.info(f"{why} attnviz.save_run stores it as n_kv_heads.")
+        st.info(why)
     else:
-        diagram = groups.sharing(mixer.n_heads, mixer.n_kv_heads, mixer.kv_head_of, head)
+        diagram = groups.sharing(mixer.n_heads, mixer.n_kv_heads, mixer.kv_head_of, head, cached=view.config.causal)
         group_diagram(diagram, key="diagram", on_head=_take)
     st.markdown(f"## Layer {layer}: {mixer.maps_finding()}")
     st.caption(f"{mixer.maps_note} Weights: {escaped(view.origin)}.")
