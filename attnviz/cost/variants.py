@@ -7,7 +7,7 @@ from collections import Counter
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost.sums import mixers
 from attnviz.mechanisms import MIXERS
-from attnviz.phrases import count, listed
+from attnviz.phrases import listed
 
 STATE = "state"
 KINDS = {kind: kind.upper() for kind in MIXERS} | {STATE: "Linear or recurrent"}  # of a model: name in links -> shown
