@@ -147,8 +147,9 @@ def tab(
     yield open_tab
     for person in used:
         first, *others = person.pages
-        leave(first)
-        for page in others if request.node.rep_call.passed else person.pages:  # the report is pytest-playwright's
+        passed = request.node.rep_call.passed  # the report is pytest-playwright's
+        leave(first) if passed else forget(first)  # a page may ask before it is left, as in an interview
+        for page in others if passed else person.pages:
             page.close()
 
 
@@ -168,9 +169,15 @@ def leave(page: Page) -> None:
     """End the session of a tab, and forget what was kept in the browser, such as whether the sidebar was open."""
     if page.url == "about:blank":  # it has nothing to forget, and no storage
         return
-    page.evaluate("localStorage.clear(), sessionStorage.clear()")
+    forget(page)
     page.mouse.move(0, 0)
     page.goto("about:blank")
+
+
+def forget(page: Page) -> None:
+    """Empty the storage of the page's site."""
+    if page.url.startswith("http"):
+        page.evaluate("localStorage.clear(), sessionStorage.clear()")
 
 
 @pytest.fixture
