@@ -173,7 +173,8 @@ def weight_equation(
     if not allowed[key]:
         return None
     row = scores[allowed].astype(np.float64)
-    unmasked = "only unmasked key" if len(row) == 1 else count(len(row), "unmasked key")
+    what = "key" if allowed.all() else "unmasked key"
+    unmasked = f"only {what}" if len(row) == 1 else count(len(row), what)
     keys, at = f"{unmasked} of query {query}", f"{query},{key}"
     score = Value(
         _number(scores[key]),

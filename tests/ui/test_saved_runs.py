@@ -109,6 +109,11 @@ def test_the_overview_names_the_keys_of_the_other_text(own_machine, tmp_path):
     assert header["labels"] == [[f"·d{i}" for i in range(13)], [f"·e{i}" for i in range(7)]]
 
 
+def test_the_overview_speaks_of_kv_heads_only_where_a_run_has_them(own_machine, tmp_path):
+    assert "Each head has a hue of its own." in said(opened(FRONT, model=saved(tmp_path, "encoder")))
+    assert "The hue is that of the key/value (KV) head" in said(opened(FRONT, model=saved(tmp_path, "decoder")))
+
+
 def test_q_and_k_show_the_way_from_score_to_weight_with_the_numbers_saved(own_machine, tmp_path):
     run = saved_runs.decoder()
     app = opened(HEADS, model=saved(tmp_path, "decoder"), layer="2", head="4", query="13", key="7", tab="number")

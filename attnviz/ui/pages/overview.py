@@ -25,9 +25,9 @@ FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads
 ROUTES = {"interview-20": "20 minutes", "interview-60": "60 minutes", "interview-week": "a week"}
 HOW_TO_READ = (
     "Each map is one attention head. A row is the token that attends (query), a column a token that it may attend to "
-    "(key); the more a cell stands out, the larger its weight. Point at a cell; click a head to open it. The hue is "
-    "that of the key/value (KV) head that the head reads."
+    "(key); the more a cell stands out, the larger its weight. Point at a cell; click a head to open it."
 )
+HUE = "The hue is that of the key/value (KV) head that the head reads."
 
 
 def show() -> None:
@@ -69,7 +69,8 @@ def maps(view: View) -> None:
         options = grid_options([layer.mixer for layer in view.config.layers])
         options |= {"sides": view.sides, "row_names": view.layer_names or None}
         options["masks"] = not view.saved or view.config.causal
-    st.caption(f"{HOW_TO_READ} {sentence}")
+    known = view.maps_ship or view.mixer.keys_known
+    st.caption(f"{HOW_TO_READ} {HUE if known else 'Each head has a hue of its own.'} {sentence}")
     head_grid(
         weights, allowed, labels, key="front-grid", selected=_selected(view), on_select=_open, title=title, **options
     )  # fmt: skip
