@@ -14,13 +14,16 @@ from attnviz.compute.view import View
 from attnviz.exercises import SPOKEN
 from attnviz.practice.spoken import card as cards
 from attnviz.practice.spoken.card import Card, CardError
-from attnviz.practice.spoken.schedule import GRADES, CardState, after, due
+from attnviz.practice.spoken.schedule import GRADES, CardState, after, after_mock, due
 from attnviz.session.lesson import LessonError, check_placeholders, page_and_link, target_on
 from attnviz.session.pages import ELEMENTS
 from attnviz.session.pages.practice import DUE
 from attnviz.session.settings import Settings
 
-__all__ = ["DUE", "GRADES", "SPOKEN", "Card", "CardState", "after", "deck", "due", "filled", "of", "place", "queue"]
+__all__ = [
+    "DUE", "GRADES", "SPOKEN", "Card", "CardState", "after", "after_mock", "deck", "due", "filled", "of", "place",
+    "queue",
+]  # fmt: skip
 
 FOLDER = Path(cards.__file__).parent
 

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from attnviz.practice.spoken.schedule import AGAIN, EASY, GOOD, HARD, CardState, after, due
+from attnviz.practice.spoken.schedule import AGAIN, EASY, GOOD, HARD, CardState, after, after_mock, due
 
 TODAY = date(2026, 11, 29)
 
@@ -52,3 +52,15 @@ def test_what_is_due_begins_with_the_longest_overdue() -> None:
 def test_another_grade_is_refused() -> None:
     with pytest.raises(ValueError, match="0 to 3, not 4"):
         after(None, 4, TODAY)
+
+
+def test_a_mock_does_not_postpone_a_card_that_was_answered_the_same_day() -> None:
+    today = date(2026, 11, 29)
+    good = after(None, GOOD, today)
+    assert good.due == "2026-11-30"
+    assert after(good, GOOD, today).due == "2026-12-02"
+    for grade in (HARD, GOOD):
+        assert after_mock(good, grade, today) == CardState("2026-11-30", 1, 2.5, 2)
+    assert after_mock(good, AGAIN, today) == after(good, AGAIN, today)  # it comes back earlier
+    for before in (None, CardState("2026-11-29", 3, 2.5, 2), CardState("2026-12-03", 7, 2.5, 2)):
+        assert after_mock(before, GOOD, today) == after(before, GOOD, today)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 
 from attnviz.exercises import CardState
 
-__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "due"]
+__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "after_mock", "due"]
 
 AGAIN, HARD, GOOD, EASY = GRADES = range(4)
 FIRST = (0, 1, 1, 4)  # days until a card that is new, or was not known, comes back, by grade
@@ -25,6 +26,18 @@ def after(state: CardState | None, grade: int, today: date) -> CardState:
     ease = min(max(round(before.ease + EASE_CHANGES[grade], 2), LEAST_EASE), MOST_EASE)
     days = _interval(before, grade)
     return CardState((today + timedelta(days=days)).isoformat(), days, ease, before.seen + 1)
+
+
+def after_mock(state: CardState | None, grade: int, today: date) -> CardState:
+    """Return a card's state after a mock interview, which does not postpone a card that was answered the same day."""
+    later = after(state, grade, today)
+    if state is None or later.due <= state.due or not _answered_on(state, today):
+        return later
+    return replace(state, seen=later.seen)
+
+
+def _answered_on(state: CardState, day: date) -> bool:
+    return date.fromisoformat(state.due) - timedelta(days=state.interval_days) == day
 
 
 def _interval(before: CardState, grade: int) -> int:

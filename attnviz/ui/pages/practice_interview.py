@@ -124,5 +124,5 @@ def _keep(attempt: Attempt) -> None:
     progress.add_mock(compute.summary(attempt))
     known, today = progress.get().cards, progress.today()
     for id, grade in compute.grades_of_cards(attempt).items():
-        progress.set_card(id, spoken.after(known.get(id), grade, today))
+        progress.set_card(id, spoken.after_mock(known.get(id), grade, today))
     attempts.leave()
