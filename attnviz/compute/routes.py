@@ -9,7 +9,7 @@ from pathlib import Path
 from attnviz.compute import lessons
 from attnviz.session.page import Page
 from attnviz.session.progress import Progress
-from attnviz.session.route import Route, parse
+from attnviz.session.route import Route, noted, parse
 from attnviz.session.settings import Settings
 
 FOLDER = Path(__file__).parents[1] / "routes"
@@ -24,6 +24,12 @@ def routes() -> dict[str, Route]:
 def route(name: str) -> Route | None:
     """Return the route of this name, or None. The name may be any text of a link."""
     return routes().get(name)
+
+
+def with_what_is_done(progress: Progress, today: str) -> Progress:
+    """Return progress in which what is done of the begun routes stays done, whatever is due again."""
+    of = {name: noted(route, progress, today) for name, route in routes().items() if name in progress.routes}
+    return replace(progress, routes={**progress.routes, **of})
 
 
 def workshop() -> Route:

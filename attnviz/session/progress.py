@@ -70,19 +70,21 @@ class RouteState:
     """When a route was begun and last opened, and those of its items that are done without a trace elsewhere.
 
     round: another one once the route is through and begun again, not where a tab begins it before its browser has said
-    that it was begun already.
+    that it was begun already. through: the day on which its last item was done; "" before.
     """
 
     began: str
     at: str
     done: tuple[str, ...] = ()
     round: int = 1
+    through: str = ""
 
     def merged(self, other: Self) -> RouteState:
         if self.round != other.round:
             return max(self, other, key=lambda state: state.round)
         began, at = min(self.began, other.began), max(self.at, other.at)
-        return RouteState(began, at, tuple(sorted({*self.done, *other.done})), self.round)
+        through = max(self.through, other.through)
+        return RouteState(began, at, tuple(sorted({*self.done, *other.done})), self.round, through)
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def parsed(text: str) -> tuple[Progress, str]:
         _entries(record, "cards", _state(CardState, due=_day, interval_days=_count, ease=_ease, seen=_count)),
         _entries(record, "tasks", _state(TaskState, passed=_day, last=_name, at=_time)),
         tuple(_mocks(record.get("mocks"))),
-        _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names, round=_count)),
+        _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names, round=_count, through=_day)),
     ), ""
 
 

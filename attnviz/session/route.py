@@ -59,6 +59,11 @@ class Item:
             return any(mock["at"] >= of.began for mock in progress.mocks)
         return bool("task" in self.link and s.task in progress.tasks and progress.tasks[s.task].passed)
 
+    @property
+    def fades(self) -> bool:
+        """Whether what shows that it is done can go again: a card is due again, and only the last mocks are kept."""
+        return "card" in self.link or self.link.get("tab") == "interview"
+
 
 @dataclass(frozen=True)
 class Route:
@@ -88,6 +93,11 @@ class Route:
         left = [n for n in self.left(progress, today) if n != number]
         return next((n for n in left if n > number), left[0] if left else 0)
 
+    def done_on(self, progress: Progress, today: str) -> str:
+        """Return the day on which all was done, as an ISO date; "" before, and where the route was not begun."""
+        of = progress.routes.get(self.name)
+        return "" if of is None or self.left(progress, today) else of.through or of.at[:10]
+
     def minutes_left(self, progress: Progress, today: str) -> int:
         """Return the minutes of the items that are not done."""
         return sum(self.items[n - 1].minutes for n in self.left(progress, today))
@@ -104,14 +114,22 @@ class Route:
 NOT_BEGUN = RouteState("9999-12-31T23:59:59Z", "")
 
 
-def begun(route: Route, progress: Progress, now: str, today: str) -> RouteState:
-    """Return the state of a route that is opened: a new one, if it was not begun or is through."""
+def begun(route: Route, progress: Progress, now: str, *, again: bool = False) -> RouteState:
+    """Return the state of a route that is opened. again: begun again, which is another round."""
     before = progress.routes.get(route.name)
     if before is None:
         return RouteState(now, now)
-    if not route.left(progress, today):
+    if again:
         return RouteState(now, now, round=before.round + 1)
     return replace(before, at=now)
+
+
+def noted(route: Route, progress: Progress, today: str) -> RouteState:
+    """Return the state of a begun route in which items stay done whose trace can go, with the day it was through."""
+    of = progress.routes[route.name]
+    kept = {item.id for item in route.items if item.fades and item.is_done(progress, of, today)}
+    through = of.through or ("" if route.left(progress, today) else today)
+    return replace(of, done=tuple(sorted({*of.done, *kept})), through=through)
 
 
 def parse(name: str, written: str, minutes_of: Callable[[str], int]) -> Route:

@@ -113,6 +113,10 @@ def _put(field: str, name: str, entry: Any) -> None:
 
 
 def _take(changed: Progress) -> None:
+    if changed.routes:
+        from attnviz.compute import routes  # imported late: it would delay pages without a route
+
+        changed = routes.with_what_is_done(changed, today().isoformat())
     if changed != _own():
         st.session_state[_PROGRESS] = changed
         state.progress_changed()

@@ -14,7 +14,7 @@ import streamlit as st
 
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
-from attnviz.phrases import count
+from attnviz.phrases import count, day
 from attnviz.session.settings import Settings
 from attnviz.ui import progress, state
 
@@ -53,7 +53,7 @@ def _bar(view: View) -> None:
         if left:
             next_button(route.name)
         else:
-            st.button("Begin again", key="route-again", on_click=start, args=(route.name,))
+            st.button("Begin again", key="route-again", on_click=start, args=(route.name, True))
         if _is_elsewhere(route, s):
             _button("Back to the item", "return", "G", route, here)
         st.button("All items", key="route-home", shortcut="L", on_click=_home)
@@ -61,14 +61,15 @@ def _bar(view: View) -> None:
 
 
 def _item(item: Item) -> str:
-    day = f"Day {item.day} · " if item.day else ""
-    return f"## {day}{item.title}\n\n{item.text} About {count(item.minutes, 'minute')}."
+    of_day = f"Day {item.day} · " if item.day else ""
+    return f"## {of_day}{item.title}\n\n{item.text} About {count(item.minutes, 'minute')}."
 
 
 def _through(route: Route) -> str:
     due = len(progress.get().due(_tomorrow()))
     tomorrow = f" {count(due, 'spoken question')} will be due tomorrow." if due else ""
-    return f"## {route.title}: done\n\nAll {count(len(route.items), 'item')} are done.{tomorrow}"
+    on = f" on {on}" if (on := done_on(route.name)) else ""
+    return f"## {route.title}: done{on}\n\nAll {count(len(route.items), 'item')} are done.{tomorrow}"
 
 
 def _tomorrow() -> str:
@@ -95,14 +96,38 @@ def next_button(name: str) -> None:
     st.button(label, key="route-next", shortcut="J", type="primary", on_click=_go_on, args=(name, here, following))
 
 
-def start(name: str) -> None:
-    """Open a route at its first item that is not done, from a callback; begin it again once all are."""
+def item() -> Item | None:
+    """Return the item of the open route."""
+    s = state.current()
+    return route.item(s.route_item) if (route := _route(s.route)) else None
+
+
+def next_title() -> str:
+    """Return the title of the item to which "Next" leads; "" outside a route and at its end."""
+    s = state.current()
+    if (route := _route(s.route)) is None:
+        return ""
+    following = route.following(route.at(s.route_item), progress.get(), progress.today().isoformat())
+    return route.item(following).title if following else ""
+
+
+def done_on(name: str) -> str:
+    """Return the day, "29 November", on which all of a route was done; "" before."""
+    kept = progress.get()
+    route = _route(name) if name in kept.routes else None
+    on = route.done_on(kept, progress.today().isoformat()) if route else ""
+    return day(on) if on else ""
+
+
+def start(name: str, again: bool = False) -> None:
+    """Open a route at its first item that is not done, from a callback. again: begin another round of it."""
     from attnviz.session import route as routes
 
     if (route := _route(name)) is None:
         return
+    begun = routes.begun(route, progress.get(), progress.now(), again=again)
+    progress.record(routes={**progress.get().routes, name: begun})
     today = progress.today().isoformat()
-    progress.record(routes={**progress.get().routes, name: routes.begun(route, progress.get(), progress.now(), today)})
     _open(name, next(iter(route.left(progress.get(), today)), 1))
 
 

@@ -9,7 +9,7 @@ from attnviz.exercises import CardState
 from attnviz.session.lesson import LessonError
 from attnviz.session.pages import PAGES
 from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState, TaskState
-from attnviz.session.route import NOT_BEGUN, Item, Route, begun, parse
+from attnviz.session.route import NOT_BEGUN, Item, Route, begun, noted, parse
 from attnviz.session.settings import Settings
 
 TODAY, BEGAN = "2026-11-29", "2026-11-29T07:00:00Z"
@@ -90,13 +90,14 @@ def test_what_is_done_is_skipped_and_the_rest_comes_round():
     assert of.following(5, through, TODAY) == 0 and of.left(through, TODAY) == []
 
 
-def test_a_route_goes_on_where_it_was_and_begins_again_when_it_is_through():
+def test_a_route_goes_on_where_it_was_and_begins_again_only_when_asked():
     of, later = route(), "2026-11-30T07:00:00Z"
-    assert begun(of, Progress(), BEGAN, TODAY) == RouteState(BEGAN, BEGAN)
+    assert begun(of, Progress(), BEGAN) == RouteState(BEGAN, BEGAN)
     half = Progress(routes={"a-route": RouteState(BEGAN, BEGAN, ("a-look",))})
-    assert begun(of, half, later, TODAY) == RouteState(BEGAN, later, ("a-look",))
+    assert begun(of, half, later) == RouteState(BEGAN, later, ("a-look",))
     through = Progress(routes={"a-route": RouteState(BEGAN, BEGAN, tuple(item.id for item in of.items))})
-    assert begun(of, through, later, TODAY) == RouteState(later, later, (), 2)
+    assert begun(of, through, later) == RouteState(BEGAN, later, tuple(item.id for item in of.items))
+    assert begun(of, through, later, again=True) == RouteState(later, later, (), 2)
 
 
 @pytest.mark.parametrize(
@@ -153,3 +154,20 @@ def test_a_spoken_question_is_done_until_it_is_due_again():
     item = Item("Aloud", PAGES["practice"], {"tab": "aloud", "card": "why"}, 4, "Say it.")
     for due, done in (("2026-11-30", True), ("2026-11-29", False)):
         assert item.is_done(Progress(cards={"why": CardState(due, 1, 2.5, 1)}), of, TODAY) is done
+
+
+def test_what_was_done_stays_done_where_a_card_is_due_again():
+    of = routes.routes()["interview-60"]
+    cards = [item.link["card"] for item in of.items if "card" in item.link]
+    others = tuple(item.id for item in of.items if "card" not in item.link)
+    kept = Progress(
+        cards={card: CardState("2026-11-30", 1, 2.5, 1) for card in cards},
+        routes={of.name: RouteState(BEGAN, BEGAN, others)},
+    )  # fmt: skip
+    assert len(cards) == 3 and of.left(kept, TODAY) == [] and len(of.left(kept, "2026-11-30")) == 3
+    later = routes.with_what_is_done(kept, TODAY)
+    assert of.left(later, "2026-12-05") == [] and of.done_on(later, "2026-12-05") == TODAY
+    assert routes.with_what_is_done(later, "2026-12-05") == later
+    half = Progress(cards=kept.cards, routes={of.name: RouteState(BEGAN, BEGAN)})
+    state = noted(of, half, TODAY)
+    assert len(state.done) == 3 and state.through == "" and of.done_on(half, TODAY) == ""

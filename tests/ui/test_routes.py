@@ -1,14 +1,19 @@
 """The route bar without a browser: it leads on, skips what is done, and goes on where it was."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from attnviz.compute import lessons, routes, workshop
+from attnviz.exercises import CardState
+from attnviz.phrases import day as written_day
 from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState
-from tests.pages import FRONT, LESSONS, MISTAKES, checked, linked, opened, said, sentences
+from tests.pages import FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
 AT = "2026-11-28T07:00:00Z"
+TODAY = datetime.now(UTC).date()  # AppTest names no time zone
 ROUTE = routes.routes()["interview-20"]
 
 
@@ -100,3 +105,35 @@ def test_the_plan_of_a_workshop_has_a_code_for_each_step_and_the_answers_at_its_
         for _, answer in step.asked:
             assert answer[:20] not in before and answer[:20] in answers
     assert "1:28 · What to take home" in before
+
+
+def test_a_graded_card_of_a_route_stays_and_says_where_next_leads():
+    day = (TODAY + timedelta(days=1)).isoformat()
+    app = opened(PRACTICE, tab="aloud", card="gqa-same-flops", route="interview-60", route_item="2")
+    press(app, "points")
+    press(app, "grade-2")
+    assert app.session_state["progress"].cards["gqa-same-flops"].due == day
+    assert linked(app)["card"] == "gqa-same-flops"
+    (saved,) = app.success
+    assert saved.value == f"Saved: comes back on {written_day(day)}. Next: Find the mistake: grouping."
+    assert {"grade-2", "next-card", "points"}.isdisjoint(each.key for each in app.button)
+    press(app, "answer-again")
+    assert not app.success and app.button(key="points")
+
+
+def test_a_route_that_is_through_says_when_and_begins_again_only_when_asked():
+    of = routes.routes()["interview-60"]
+    due = {item.link["card"]: CardState("2026-11-29", 1, 2.5, 1) for item in of.items if "card" in item.link}
+    state = RouteState(AT, AT, tuple(sorted(item.id for item in of.items)), 1, "2026-11-28")
+    kept = Progress(cards=due, routes={of.name: state})
+    app = opened(FRONT, {"progress": kept})
+    assert app.button(key="begin-interview-60").label == "Begin again: 60 minutes"
+    assert "Done on 28 November: 60 minutes." in [each.value for each in app.main.caption]
+    app = opened(LESSONS, {"progress": kept})
+    assert app.button(key="begin-interview-60").label == "Begin again"
+    assert f"**{of.title}** · 11 items, done on 28 November" in [each.label for each in app.expander]
+    app = opened(MISTAKES, {"progress": kept}, route=of.name, route_item="3")
+    assert f"## {of.title}: done on 28 November" in said(app)
+    assert app.session_state["progress"].routes[of.name] == state
+    press(app, "route-again")
+    assert app.session_state["progress"].routes[of.name].round == 2

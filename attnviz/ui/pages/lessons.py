@@ -47,11 +47,11 @@ def _route_list() -> None:
     for route in routes.routes().values():
         left = route.left(kept, today)
         done = len(route.items) - len(left)
-        so_far = f", {done} of {len(route.items)} done" if done else ""
+        on = route_bar.done_on(route.name)
+        so_far = f", done on {on}" if on else f", {done} of {len(route.items)} done" if done else ""
         with st.container(horizontal=True, vertical_alignment="center", key=f"route-{route.name}", gap="small"):
-            begun = route.name in kept.routes
-            label = "Go on" if begun and left else "Begin again" if begun else "Begin"
-            st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name,))
+            label = "Begin again" if on else "Go on" if route.name in kept.routes else "Begin"
+            st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name, bool(on)))
             with st.expander(f"**{route.title}** · {count(len(route.items), 'item')}{so_far}"):
                 st.markdown(f"{route.about}\n\n{timetable(route, left)}")
 

@@ -96,17 +96,20 @@ def _open(layer: int, head: int) -> None:
 
 def routes() -> None:
     """Buttons that lead through a route; the last one that was opened goes on where it was."""
-    last = progress.get().route()
+    last, done = progress.get().route(), {name: route_bar.done_on(name) for name in ROUTES}
     with st.container(border=True, gap="xxsmall"):
         st.markdown("## Interview tomorrow?")
         st.caption("One thing after the other, chosen for you. Close the browser and go on later.")
         with st.container(horizontal=True, gap="small", key="routes"):
             for name, label in ROUTES.items():
-                begun = last is not None and last[0] == name
+                through, begun = bool(done[name]), last is not None and last[0] == name
                 st.button(
-                    f"Go on: {label}" if begun else label, key=f"begin-{name}", on_click=route_bar.start, args=(name,),
-                    type="primary" if begun else "secondary",
+                    f"Begin again: {label}" if through else f"Go on: {label}" if begun else label,
+                    key=f"begin-{name}", on_click=route_bar.start, args=(name, through),
+                    type="primary" if begun and not through else "secondary",
                 )  # fmt: skip
+        if any(done.values()):
+            st.caption(" ".join(f"Done on {on}: {ROUTES[name]}." for name, on in done.items() if on))
         where_you_are()
 
 

@@ -8,12 +8,13 @@ from attnviz.compute import spoken as compute
 from attnviz.compute.spoken import Card
 from attnviz.compute.view import View
 from attnviz.figures.drawing import escaped
-from attnviz.phrases import count
+from attnviz.phrases import count, day
 from attnviz.practice.drills import LEVELS
-from attnviz.ui import progress, state
+from attnviz.ui import progress, route_bar, state
 from attnviz.ui.components.spoken_timer import spoken_timer
 
 POINTS = "spoken points"  # session key: the id of the card whose points are shown
+GRADED = "spoken graded"  # session key: the id of the card of a route's item that was graded and stays open
 GRADES = ("Again", "Hard", "Good", "Easy")
 
 
@@ -34,11 +35,35 @@ def show(view: View) -> None:
     spoken_timer(card.id, key="spoken-timer")
     if st.session_state.get(POINTS) == card.id:
         _answer(card)
+        if is_graded(card.id):
+            _saved(card)
+            return
         _grades(card)
     with st.container(horizontal=True):
         if st.session_state.get(POINTS) != card.id:
             st.button("Show the points", type="primary", key="points", on_click=_show_points, args=(card,))
-        st.button("Another question", key="next-card", on_click=_next, args=(card,), icon=":material/skip_next:")
+        if not _is_item(card.id):
+            st.button("Another question", key="next-card", on_click=_next, args=(card,), icon=":material/skip_next:")
+
+
+def _is_item(card: str) -> bool:
+    """Check whether the open route's item is this card: the route leads on from it, and no other card does."""
+    item = route_bar.item()
+    return item is not None and item.link.get("card") == card
+
+
+def is_graded(card: str) -> bool:
+    """Check whether this card was just graded within a route."""
+    return st.session_state.get(GRADED) == card and card in progress.get().cards and _is_item(card)
+
+
+def _saved(card: Card) -> None:
+    """Say when the graded card comes back, and what the route's Next opens."""
+    due = progress.get().cards[card.id].due
+    following = f" Next: {route_bar.next_title()}." if route_bar.next_title() else ""
+    when = f"on {day(due)}" if due > progress.today().isoformat() else "today"
+    st.success(f"Saved: comes back {when}.{following}", icon=":material/check_circle:")
+    st.button("Answer it again", key="answer-again", on_click=_ask_again, icon=":material/replay:")
 
 
 def _choose(n_due: int) -> None:
@@ -100,13 +125,24 @@ def _grades(card: Card) -> None:
 
 def _show_points(card: Card) -> None:
     st.session_state[POINTS] = card.id
+    st.session_state.pop(GRADED, None)
     state.change(card=card.id)
     state.rerun("tabs")
 
 
 def _take(card: Card, grade: int) -> None:
     progress.set_card(card.id, compute.after(progress.get().cards.get(card.id), grade, progress.today()))
-    _next(card)
+    if _is_item(card.id):
+        st.session_state[GRADED] = card.id
+        state.rerun("tabs")
+    else:
+        _next(card)
+
+
+def _ask_again() -> None:
+    for name in (POINTS, GRADED):
+        st.session_state.pop(name, None)
+    state.rerun("tabs")
 
 
 def _next(card: Card) -> None:
@@ -121,4 +157,4 @@ def _next(card: Card) -> None:
 
 def place() -> str:
     """Name what is on screen, for the keyboard's focus."""
-    return f"{state.current().card} {st.session_state.get(POINTS, '')}"
+    return f"{state.current().card} {st.session_state.get(POINTS, '')} {st.session_state.get(GRADED, '')}"
