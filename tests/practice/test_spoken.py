@@ -136,7 +136,7 @@ def test_two_points_that_say_the_same_are_noticed() -> None:
 
 
 NAMES = (  # models and formats that are said as they are written
-    r"DeepSeek-V\d(?:\.\d)?|Llama \d \d+B|Gemma \dn?(?: \d+B)?|Qwen\d Next|GLM-4|GQA-8|M2\b"
+    r"DeepSeek-V\d(?:\.\d)?|Llama \d(?:\.\d)? \d+B|Gemma \dn?(?: \d+B)?|Qwen\d Next|GLM-4|GQA-8|M2\b"
 )
 NO_NUMBERS = r"t\+1|float32|bf16|− q, 0|T − 1|l = 0|1 \+ 2 \+|\((?:\d, ?\d|B, [^)]*)\)|\b[01]( [01]){3,}|exp\(|min\(1|[−-]2i|2π|\b[24]·|T²|O\(n²?\)|D/2|n\(n\+1\)/2|1/√D?|\b16[ -]bits?|16-bit|int[48]|per 32 numbers|8/3|top-[kp1]\b"  # noqa: E501
 SPELLED = re.compile(
@@ -226,7 +226,7 @@ def test_a_card_links_to_the_element_that_shows_it() -> None:
         assert page in name and "://" not in address and address, card.id
     assert sum(not card.target for card in DECK.values()) <= 1  # cross-attention has no element of its own
     assert spoken.place(DECK["roofline-of-a-step"]) == (
-        "Cost: Roofline", "cost?tab=speed&preset=llama-3-8b&context=8192",
+        "Cost: Roofline", "cost?tab=speed&preset=llama-3.1-8b&context=8192",
     )  # fmt: skip
     assert set(re.findall(r"preset=([\w.-]+)", " ".join(card.answer for card in DECK.values()))) <= set(load_presets())
 

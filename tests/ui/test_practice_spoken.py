@@ -44,7 +44,7 @@ def test_an_address_opens_a_card_whose_points_are_ticked_and_a_grade_asks_the_ne
     assert card.question in said(app) and "Cache · Basic · new" in said(app)
     assert not app.main.checkbox and "524,288" not in said(app) and "grade-2" not in buttons(app)
     press(app, "points")
-    assert unescaped(app.main.checkbox[1].label).startswith("Llama 3 8B: 32 layers, 8 KV heads")
+    assert unescaped(app.main.checkbox[1].label).startswith("Llama 3.1 8B: 32 layers, 8 KV heads")
     assert "131,072 B in sixteen bits. :small[(computed: bytes per token)]" in unescaped(app.main.checkbox[1].label)
     app.main.checkbox[0].check().run()
     app.main.checkbox[3].check().run()
