@@ -45,9 +45,18 @@ class Excerpt:
 def excerpt(view: View) -> Excerpt:
     """Return the changed lines of the mistaken version with the lines around them."""
     changed = diffs(view)
-    kept = [line for diff in changed.values() for line in diff.splitlines() if line[0] in " -" and line[1:].strip()]
-    mistaken = frozenset(i for i, line in enumerate(kept) if line[0] == "-")
-    return Excerpt(tuple(changed), tuple(line[2:] for line in kept), mistaken)
+    lines = [line for diff in changed.values() for line in diff.splitlines() if line[1:].strip()]
+    repaired = {_code(line): line[1:].strip() for line in lines if line[0] == "+"}
+    kept = [line for line in lines if line[0] in " -"]
+    removed = [i for i, line in enumerate(kept) if line[0] == "-"]
+    # A line that differs in its comment alone is not mistaken, one that has moved is; so is one after what is left out.
+    mistaken = [i for i in removed if repaired.get(_code(kept[i])) in (None, kept[i][1:].strip())] or removed
+    return Excerpt(tuple(changed), tuple(line[2:] for line in kept), frozenset(mistaken))
+
+
+def _code(line: str) -> str:
+    """Return a diff's line without its mark and its comment."""
+    return line[1:].partition("  #")[0].strip()
 
 
 def _shown(diff: str) -> str:
