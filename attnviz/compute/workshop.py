@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from attnviz.compute import lessons, placeholders, routes
 from attnviz.compute.view import View
+from attnviz.figures.drawing import escaped
 from attnviz.mistakes import load_mistake
 from attnviz.practice.drills import question_set
 from attnviz.session.lesson import Lesson
@@ -16,7 +17,7 @@ from attnviz.session.route import Item, Route
 
 @dataclass(frozen=True)
 class Planned:
-    """One step of a plan. address: after the app's own; asked: each question with its answer."""
+    """One step of a plan. address: after the app's own; asked: each question with its answer, in markdown."""
 
     title: str
     text: str
@@ -54,8 +55,8 @@ def _asked(item: Item) -> tuple[tuple[str, str], ...]:
     s = item.opened
     if "mistake" in item.link:
         mistake = load_mistake(s.mistake)
-        return ((mistake.question, f"{mistake.answers[mistake.answer]}. {mistake.title}: {mistake.what}"),)
+        return ((mistake.question, f"{mistake.answers[mistake.answer]}. {mistake.title}."),)
     if item.page.path == "practice":
         asked = question_set(s.subject, s.level, s.questions, s.question_set)
-        return tuple((each.text, f"{each.answer.shown()}. {each.because}") for each in asked)
+        return tuple((escaped(each.text), escaped(f"{each.answer.shown()}. {each.because}")) for each in asked)
     return ()

@@ -14,13 +14,13 @@ def refused(bound_to: str | None, headers: Mapping[str, str], asked_by: str | No
     bound_to: the server's address; headers: of the request; asked_by: the browser's address, None for this machine.
     """
     names = {name.lower(): value for name, value in headers.items()}
-    if not _is_loopback(bound_to or ""):
+    if not is_loopback(bound_to or ""):
         return "The server is not bound to loopback."
     if any(name in names for name in PROXY_HEADERS):
         return "The request came through a proxy."
-    if not _is_loopback(_host(names.get("host", ""))):
+    if not is_loopback(_host(names.get("host", ""))):
         return "The page was not requested at this machine's own address."
-    if asked_by is not None and not _is_loopback(asked_by):
+    if asked_by is not None and not is_loopback(asked_by):
         return "The browser is on another machine."
     return ""
 
@@ -30,7 +30,8 @@ def _host(header: str) -> str:
     return header[1:].partition("]")[0] if header.startswith("[") else header.rpartition(":")[0] or header
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
+    """Check whether a host's name or address is that of this machine."""
     if name == "localhost":
         return True
     try:

@@ -3,6 +3,7 @@
 from urllib.parse import parse_qsl
 
 from attnviz.compute import lessons, workshop
+from attnviz.figures.drawing import escaped
 from attnviz.mistakes import all_mistakes
 from attnviz.practice.drills import question_set
 from attnviz.session.lesson import FOLDER
@@ -40,8 +41,10 @@ def test_the_answers_of_a_mistake_and_of_a_set_are_theirs():
     assert answer.startswith(f"{mistake.answers[mistake.answer]}. {mistake.title}")
     asked = workshop.steps(found["Four questions together"])[0].asked
     questions = question_set("cost", 2, 4, 64)
-    assert [question for question, _ in asked] == [each.text for each in questions]
-    assert all(answer.startswith(each.answer.shown()) for (_, answer), each in zip(asked, questions, strict=True))
+    assert [question for question, _ in asked] == [escaped(each.text) for each in questions]
+    assert all(
+        answer.startswith(escaped(each.answer.shown())) for (_, answer), each in zip(asked, questions, strict=True)
+    )
 
 
 def test_a_lecture_of_ones_own_is_planned_from_its_order(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import streamlit as st
 
 from attnviz.compute import workshop as compute
@@ -9,6 +11,7 @@ from attnviz.compute.view import View
 from attnviz.compute.workshop import Planned
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import clock
+from attnviz.session.local import is_loopback
 from attnviz.session.route import Item, Route
 from attnviz.ui import qr_code
 
@@ -21,10 +24,18 @@ def workshop(view: View) -> None:
     st.markdown(f"## {escaped(plan.title)}\n\n{plan.about}\n\n{timetable(plan)}")
     with st.container(key="workshop-print"):  # not on paper: page_style.css
         st.caption("Print the page with your browser (Ctrl + P): the steps, then the answers on a second sheet.")
+        if is_loopback(urlsplit(st.context.url or "").hostname or ""):
+            st.warning(
+                "The codes below lead to this machine alone. Open this page at the address that your participants use, "
+                "then print it."
+            )
     planned = [(item, compute.steps(item)) for item in plan.items]
     for (item, steps), start in zip(planned, plan.starts(), strict=True):
-        st.markdown(f"## {clock(start)} · {escaped(item.title)}, {item.minutes} min\n\n{item.text}")
-        for number, step in enumerate(steps):
+        first, *others = enumerate(steps)
+        with st.container(key=f"workshop-{item.id}"):  # no heading at the end of a page
+            st.markdown(f"## {clock(start)} · {escaped(item.title)}, {item.minutes} min\n\n{item.text}")
+            _step(first[1], key=f"{item.id}-0")
+        for number, step in others:
             _step(step, key=f"{item.id}-{number}")
     with st.container(key="workshop-answers"):  # on paper, on a page of its own: page_style.css
         st.markdown("## Answers")
@@ -54,16 +65,12 @@ def _step(step: Planned, key: str) -> None:
             if step.title:
                 st.markdown(f"**{step.title}**\n\n{step.text}")
             for question, _ in step.asked:
-                st.markdown(f"*{escaped(question) if not step.title else question}*")
-            st.caption(escaped(link))
+                st.markdown(f"*{question}*")
+            st.caption(f"[{escaped(link.partition('//')[2] or link)}]({link})")
 
 
 def _answers(item: Item, steps: list[Planned]) -> str:
-    asked = [(step, each) for step in steps for each in step.asked]
-    if not asked:
+    lines = [f"- {question} **{answer}**" for step in steps for question, answer in step.asked]
+    if not lines:
         return ""
-    lines = [
-        f"- {question} **{answer}**" if step.title else f"- {escaped(question)} **{escaped(answer)}**"
-        for step, (question, answer) in asked
-    ]
     return f"### {escaped(item.title)}\n\n" + "\n".join(lines)
