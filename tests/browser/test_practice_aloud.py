@@ -32,6 +32,19 @@ REFUSED = """() => Object.defineProperty(navigator, "mediaDevices", {
 })"""
 
 
+def test_the_timer_stops_when_the_points_are_shown(visit: Callable[..., Page]) -> None:
+    page = visit(CARD)
+    settle(page)
+    page.locator(".spt-start").click()
+    expect(page.locator(".spt-time")).to_have_text("0:01")
+    page.locator(".st-key-points button").click()
+    expect(page.locator(".spt-start")).to_have_text("Start again")
+    page.locator(".spt-start").click()  # and it may be started again, which a tick does not stop
+    page.locator("[class*=st-key-point-] label").first.click()
+    expect(page.get_by_text("1 of")).to_be_visible()
+    expect(page.locator(".spt-start")).to_have_text("Stop")
+
+
 def test_an_answer_is_timed_recorded_ticked_and_graded(visit: Callable[..., Page]) -> None:
     page = visit(CARD)
     start, time = page.locator(".spt-start"), page.locator(".spt-time")

@@ -9,10 +9,12 @@ const WHY_NOT = {
 };
 
 export default function ({ data, parentElement }) {
-  const root = parentElement.querySelector(".spt"), call = begun(root), { about } = jsonOf(data);
+  const root = parentElement.querySelector(".spt"), call = begun(root), { about, over } = jsonOf(data);
   const s = (root.spoken ??= { limit: 90 });
   Object.assign(s, { root, parts: partsOf(root, ["spt-time", "spt-of", "spt-start", "spt-record", "spt-note", "spt-audio"]) });
   if (s.about !== about) anew(s, about);
+  if (over && !s.over) stop(s);
+  s.over = over;
   s.parts["spt-start"].onclick = () => (s.began === undefined ? start(s) : stop(s));
   s.parts["spt-record"].onclick = () => (s.recorder ? stop(s) : record(s));
   for (const button of root.querySelectorAll(".spt-limits button")) button.onclick = () => { s.limit = +button.dataset.seconds; show(s); };

@@ -8,9 +8,10 @@ from attnviz.ui.components.declared import declared
 _mount = declared("spoken_timer")
 
 
-def spoken_timer(about: str, *, key: str) -> None:
+def spoken_timer(about: str, *, over: bool = False, key: str) -> None:
     """Show the timer; it begins anew when `about`, the id of the question, changes.
 
-    What is recorded stays in the page until then. Nothing is sent, not even the time.
+    What is recorded stays in the page until then. Nothing is sent, not even the time. over: the points are shown, so
+    that the timer stops; it may be started again.
     """
-    _mount(key=key, data=as_bytes({"about": about}))
+    _mount(key=key, data=as_bytes({"about": about, "over": over}))
