@@ -150,6 +150,17 @@ def summary(attempt: Attempt) -> dict[str, Any]:
     }
 
 
+def past(mocks: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """Return day, length, right answers and time of each mock interview that can be read."""
+    rows = []
+    for each in mocks:
+        counts = [each.get(name) for name in ("right", "asked", "used", "minutes")]
+        if all(map(_is_count, counts)):
+            right, asked, used, minutes = (int(str(count)) for count in counts)
+            rows.append((str(each.get("at", ""))[:10], f"{minutes} minutes", f"{right} of {asked}", clock(used)))
+    return rows
+
+
 def compared(now: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str:
     """Say how the last interview of this kind went, or return "". before: what a browser kept: it can be anything."""
     for each in before:

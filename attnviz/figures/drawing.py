@@ -64,6 +64,13 @@ def escaped(text: str) -> str:
     return _escaped(unlinked)
 
 
+def as_label(text: str) -> str:
+    """Escape text for a widget's label, but only what would have an effect: a screen reader says each backslash."""
+    return re.sub(
+        r"([\\*`$~<\[]|(?<![^\W_])_|_(?![^\W_])|:(?=[a-z+-])|-(?=[->])|>(?==)|^[-+#>]|(?<=^\d)[.)])", r"\\\1", text
+    )
+
+
 def quoted(label: str) -> str:
     """Escape a token's label for markdown and put it in quotation marks."""
     return in_quotes(_escaped(label))

@@ -60,6 +60,12 @@ class Item:
         return bool("task" in self.link and s.task in progress.tasks and progress.tasks[s.task].passed)
 
     @property
+    def asks(self) -> bool:
+        """Whether there is something to answer in it, not only something to look at."""
+        sets = self.page.path == "practice" and self.link.get("tab", "drills") in ("drills", "interview")
+        return sets or bool({"mistake", "card", "task"} & self.link.keys())
+
+    @property
     def fades(self) -> bool:
         """Whether what shows that it is done can go again: a card is due again, and only the last mocks are kept."""
         return "card" in self.link or self.link.get("tab") == "interview"

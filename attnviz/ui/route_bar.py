@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -44,14 +45,15 @@ def _bar(view: View) -> None:
         st.button("Close", key="route-leave", on_click=_leave)
         return
     left = route.left(progress.get(), progress.today().isoformat())
+    here = route.at(s.route_item)
+    open_now = _still_to_do(route.item(here), done=here not in left)
     with st.container(key="lesson-text"):
-        st.markdown(_through(route) if not left else _item(route.item(s.route_item)))
+        st.markdown(_through(route) if not left else _item(route.item(here), open_now))
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
         st.caption(position(s))
-        here = route.at(s.route_item)
         _button("Back", "back", "K", route, here - 1, active=here > 1)
         if left:
-            next_button(route.name)
+            next_button(route.name, primary=open_now is None)
         else:
             st.button("Begin again", key="route-again", on_click=start, args=(route.name, True))
         if _is_elsewhere(route, s):
@@ -60,9 +62,23 @@ def _bar(view: View) -> None:
         st.button("Leave", key="route-leave", on_click=_leave)
 
 
-def _item(item: Item) -> str:
+def _still_to_do(item: Item, *, done: bool) -> str | None:
+    """Say what is to be done in an item, as its page knows it; None if nothing is, or there is nothing to answer.
+
+    Pages whose items ask something have `still_to_do`: a sentence while something is open, None once nothing is, and ""
+    where the person has not begun it in this session.
+    """
+    if not item.asks:
+        return None
+    said = import_module(item.page.module).still_to_do(item) if state.page() == item.page else ""
+    return None if said is None or (done and not said) else said or item.text
+
+
+def _item(item: Item, open_now: str | None) -> str:
+    text = open_now or ("This item is done." if item.asks else item.text)
     of_day = f"Day {item.day} · " if item.day else ""
-    return f"## {of_day}{item.title}\n\n{item.text} About {count(item.minutes, 'minute')}."
+    about = f" About {count(item.minutes, 'minute')}." if text == item.text else ""
+    return f"## {of_day}{item.title}\n\n{text}{about}"
 
 
 def _through(route: Route) -> str:
@@ -85,21 +101,35 @@ def position(s: Settings) -> str:
     return f"{route.title}, item {route.at(s.route_item)} of {len(route.items)}, {count(minutes, 'minute')} left"
 
 
-def next_button(name: str) -> None:
-    """Button that marks the item as done and opens the next one that is not."""
+def next_button(name: str, primary: bool = True) -> None:
+    """Button that marks the item as done and opens the next one that is not; not primary while it is to be done."""
     route = _route(name)
     if route is None:
         return
     here = route.at(state.current().route_item)
     following = route.following(here, progress.get(), progress.today().isoformat())
     label = f"Next: {route.item(following).title}" if following else "That was all"
-    st.button(label, key="route-next", shortcut="J", type="primary", on_click=_go_on, args=(name, here, following))
+    st.button(
+        label,
+        key="route-next",
+        shortcut="J",
+        type="primary" if primary else "secondary",
+        on_click=_go_on,
+        args=(name, here, following),
+    )
 
 
 def item() -> Item | None:
     """Return the item of the open route."""
     s = state.current()
     return route.item(s.route_item) if (route := _route(s.route)) else None
+
+
+def ended_set() -> None:
+    """Record a set of questions that was ended as done, if it is what the item of the open route asks."""
+    here = item()
+    if here and here.asks and state.page() == here.page and here.link.get("tab", "drills") == "drills":
+        progress.did_item(state.current().route, here.id)
 
 
 def next_title() -> str:

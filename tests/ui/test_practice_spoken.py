@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import spoken
 from attnviz.exercises import SPOKEN, CardState
+from attnviz.figures.drawing import as_label
 from attnviz.session.page import Element
 from attnviz.session.pages import ELEMENTS, PAGES
 from attnviz.session.progress import Progress
@@ -45,7 +46,8 @@ def test_an_address_opens_a_card_whose_points_are_ticked_and_a_grade_asks_the_ne
     assert not app.main.checkbox and "524,288" not in said(app) and "grade-2" not in buttons(app)
     press(app, "points")
     assert unescaped(app.main.checkbox[1].label).startswith("Llama 3.1 8B: 32 layers, 8 KV heads")
-    assert "131,072 B in sixteen bits. :small[(computed: bytes per token)]" in unescaped(app.main.checkbox[1].label)
+    assert app.main.checkbox[1].label.endswith("131,072 B in sixteen bits.")  # without markup, which is read aloud
+    assert unescaped(app.main.checkbox[1].help) == "computed: bytes per token"
     app.main.checkbox[0].check().run()
     app.main.checkbox[3].check().run()
     assert f"2 of {len(card.points)} points said" in said(app)
@@ -150,9 +152,25 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
     assert "1 of 8 right in" in said(app) and "as many now" in said(app) and "4 of 5 points ticked" in said(app)
     box = app.expander[-8]
     assert box.label.startswith(":material/record_voice_over: 1. ") and box.proto.expanded
-    press(app, "keep-card")
+    assert {"keep-card", "keep-card-below"} <= buttons(app)
+    press(app, "keep-card-below")
     kept = app.session_state["progress"]
     assert len(kept.mocks) == 2 and kept.mocks[0]["forms"]["spoken"][:2] == [1, 2]
     assert kept.cards[attempt.questions[0].kind].interval_days == 1
     assert {id: card.due for id, card in kept.cards.items()}[attempt.questions[5].kind] == TODAY.isoformat()
     assert "8 questions in 15 minutes" in said(app)
+    assert app.success[0].value.startswith("Score card kept in this browser: 1 of 8 right in ")
+    assert "Past mock interviews (2)" in [each.label for each in app.expander]
+    assert (
+        app.table[0].value["Right"].tolist() == ["1 of 8", "1 of 8"] and app.table[0].value["Time"].iloc[1] == "10:00"
+    )
+    press(app, "start-interview")
+    assert not app.success
+
+
+def test_the_label_of_a_point_has_a_backslash_only_before_markup() -> None:
+    points = [spoken.filled(point.text, card) for card in DECK.values() for point in card.points]
+    plain = [text for text in points if as_label(text) == text]
+    assert len(plain) > 0.8 * len(points)
+    assert as_label("In d_model, 2 × 3.5. (A: b)") == "In d_model, 2 × 3.5. (A: b)"
+    assert as_label("a*b $c$ [d](e) _f_ :red[g]") == r"a\*b \$c\$ \[d](e) \_f\_ \:red\[g]"

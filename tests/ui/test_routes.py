@@ -138,3 +138,43 @@ def test_a_route_that_is_through_says_when_and_begins_again_only_when_asked():
     assert app.session_state["progress"].routes[of.name] == state
     press(app, "route-again")
     assert app.session_state["progress"].routes[of.name].round == 2
+
+
+def next_is_primary(app) -> bool:
+    return app.button(key="route-next").proto.type == "primary"
+
+
+def test_next_is_not_primary_in_a_set_until_it_is_ended():
+    of = routes.routes()["interview-60"]
+    number, item = next((n, each) for n, each in enumerate(of.items, 1) if each.title == "Two questions on the cache")
+    app = opened(PRACTICE, **item.link, route=of.name, route_item=str(number))
+    assert not next_is_primary(app) and "Press Start." in said(app)
+    press(app, "start-set")
+    for n, label in ((1, "Next question"), (2, "Score card")):
+        assert (
+            not next_is_primary(app) and f"Question {n} of 2 is open." in said(app) and "Press Start" not in said(app)
+        )
+        next(button for button in app.button if button.label == "I do not know").click()
+        checked(app.run())
+        assert not next_is_primary(app) and f"Question {n} of 2 is answered: “{label}” goes on." in said(app)
+        press(app, "next")
+    assert next_is_primary(app) and "This item is done." in said(app)
+    assert app.session_state["progress"].routes[of.name].done == (item.id,)
+
+
+def test_next_is_not_primary_in_a_mistake_until_its_question_is_answered():
+    app = opened(MISTAKES, mistake="tiled_kv_heads", hunt="1", route="interview-60", route_item="3")
+    assert not next_is_primary(app)
+    press(app, "skip-line")
+    assert not next_is_primary(app) and "Now answer the question below it" in said(app)
+    press(app, "skip-mistake")
+    assert next_is_primary(app) and "This item is done." in said(app)
+
+
+def test_next_is_not_primary_in_an_answer_aloud_until_it_is_graded():
+    app = opened(PRACTICE, tab="aloud", card="gqa-same-flops", route="interview-60", route_item="2")
+    assert not next_is_primary(app)
+    press(app, "points")
+    assert not next_is_primary(app) and "choose how well you said it" in said(app)
+    press(app, "grade-0")
+    assert next_is_primary(app) and app.success[0].value.startswith("Saved: comes back today.")

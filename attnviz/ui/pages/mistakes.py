@@ -12,6 +12,7 @@ from attnviz.mistakes import SUBJECTS, Mistake, Symptom, all_mistakes
 from attnviz.mistakes.runs import format_number
 from attnviz.phrases import count, listed
 from attnviz.session.openable import MODEL_NAMES
+from attnviz.session.route import Item
 from attnviz.ui import charts, progress, state
 from attnviz.ui.components.focus_next import focus_next
 
@@ -137,6 +138,15 @@ def _hidden(view: View, name: str) -> bool:
 
 def _is_mistaken(view: View, name: str, line: int) -> bool:
     return line in compute_mistakes.excerpt(view.but(mistake=name)).mistaken
+
+
+def still_to_do(item: Item) -> str | None:
+    """Say what is still to be done in an item of a route; None once the question is answered."""
+    name = item.opened.mistake
+    if _is_answered(name):
+        return None
+    is_open = name not in _stored(LINES) or _hidden(View(state.current()), name)
+    return "" if is_open else "The line is found. Now answer the question below it: what does the mistake do?"
 
 
 def _is_answered(name: str) -> bool:

@@ -12,6 +12,7 @@ from attnviz.compute.practice import Attempt
 from attnviz.compute.view import View, always
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES
+from attnviz.session.route import Item
 from attnviz.ui import keeping, state
 from attnviz.ui import progress as kept
 from attnviz.ui.pages import practice_attempt as attempts
@@ -31,6 +32,14 @@ def show() -> None:
     """Draw the page."""
     clock()
     parts()
+
+
+def still_to_do(item: Item) -> str | None:
+    """Say what is still to be done in an item of a route."""
+    if card := item.link.get("card"):
+        return spoken.still_to_do(card)
+    tab = PAGE.open_tab(item.link.get("tab", ""))
+    return attempts.still_to_do(tab == "interview") if tab in ("drills", "interview") else ""
 
 
 @state.part("clock", always)
@@ -104,6 +113,7 @@ def _interview(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _set_controls()
         _start("interview", "Start the interview")
+    interview.kept()
 
 
 def _running(what: str, attempt: Attempt, tab: str) -> None:

@@ -21,7 +21,7 @@ from attnviz.practice.drills.answers import (
     SpokenAnswer,
 )
 from attnviz.server.selectors import COMPONENT, FORM
-from attnviz.ui import charts, state
+from attnviz.ui import charts, route_bar, state
 from attnviz.ui import progress as kept
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
@@ -30,6 +30,7 @@ from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.spoken_timer import spoken_timer
 
 ATTEMPT, SERIAL = "practice attempt", "practice serial"
+KEPT = "practice kept"  # session key: what to say of the score card that was just kept
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
 NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
 SPOKEN = ["[class*=st-key-point-] input", f"[class*=st-key-spoken-timer] {COMPONENT} >>> .spt-start"]
@@ -72,7 +73,20 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
         kept.record(**compute.to_store(compute.with_answers(progress(), attempt)))
         if attempt.of == "interview" and not attempt.plan:  # what was said aloud is ticked before it is kept
             kept.add_mock(interview.summary(attempt))
+    if attempt.done and attempt.of == "set":
+        route_bar.ended_set()
     st.session_state[ATTEMPT] = attempt
+
+
+def still_to_do(mock: bool) -> str:
+    """Say what is still to be done in the set or the interview that a route's item asks; "" where none is open."""
+    attempt = current()
+    if attempt is None or (attempt.of == "interview") != mock:
+        return ""
+    if attempt.done:
+        return "Tick what you said, then press “Keep and close”." if attempt.plan else ""
+    question = f"Question {attempt.at + 1} of {len(attempt.questions)}"
+    return f"{question} is answered: “{_next_label(attempt)}” goes on." if attempt.answered else f"{question} is open."
 
 
 def _continue(after: Attempt, counted: Attempt | None = None) -> None:
@@ -84,6 +98,7 @@ def _continue(after: Attempt, counted: Attempt | None = None) -> None:
 def begin(of: str) -> None:
     """Begin a "set" with the settings in force, an "interview", or a repetition of the "missed" questions."""
     st.session_state[SERIAL] = _serial() + 1
+    st.session_state.pop(KEPT, None)
     s, now = state.current(), time.monotonic()
     mixed = of == "interview" and s.interview
     st.session_state[ATTEMPT] = interview.begin(s, now) if mixed else compute.begin(s, of, progress(), now)
@@ -265,8 +280,12 @@ def _feedback(attempt: Attempt, question: Question, key: str) -> None:
     _pictures(question, f"{key}-after", given, answered=True)
     with st.container(border=True):
         _explanation(question, given)
+    st.button(_next_label(attempt), type="primary", on_click=_next, key="next")
+
+
+def _next_label(attempt: Attempt) -> str:
     last = attempt.at + 1 == len(attempt.questions) and not attempt.again
-    st.button("Score card" if last else "Next question", type="primary", on_click=_next, key="next")
+    return "Score card" if last else "Next question"
 
 
 def _options(answer: ChoiceAnswer, given: str) -> str:

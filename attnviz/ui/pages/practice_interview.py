@@ -9,7 +9,7 @@ import streamlit as st
 from attnviz.compute import interview as compute
 from attnviz.compute import practice, spoken
 from attnviz.compute.practice import Attempt, Question
-from attnviz.figures.drawing import escaped
+from attnviz.figures.drawing import as_label, escaped
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import SpokenAnswer
 from attnviz.ui import progress, state
@@ -62,6 +62,19 @@ def score_card(attempt: Attempt) -> None:
         st.button("Close without keeping", key="leave", on_click=attempts.leave)
     for i, (question, given) in enumerate(zip(attempt.questions, attempt.given, strict=True)):
         _question(attempt, i, question, given)
+    st.button("Keep and close", type="primary", key="keep-card-below", on_click=_keep, args=(attempt,))
+
+
+def kept() -> None:
+    """Say that the last score card was kept, and list the past mock interviews."""
+    if said := st.session_state.get(attempts.KEPT):
+        st.success(said, icon=":material/check_circle:")
+    if rows := compute.past(progress.get().mocks):
+        with st.expander(f"Past mock interviews ({len(rows)})", expanded=bool(said)):
+            st.table(
+                {name: [row[i] for row in rows] for i, name in enumerate(("Day", "Length", "Right", "Time"))},
+                hide_index=True, width="content", border="horizontal",
+            )  # fmt: skip
 
 
 def _tables(attempt: Attempt) -> None:
@@ -103,7 +116,7 @@ def _points(i: int, answer: SpokenAnswer, given: str) -> None:
     for n, point in enumerate(answer.points):
         key = f"said-{i}-{n}"
         st.session_state[key] = n in ticked
-        st.checkbox(escaped(point), key=key, on_change=_tick, args=(i, n))
+        st.checkbox(as_label(point), key=key, on_change=_tick, args=(i, n))
     st.caption(answer.grade(given).explanation)
 
 
@@ -121,8 +134,13 @@ def _tick(i: int, n: int) -> None:
 
 def _keep(attempt: Attempt) -> None:
     """Keep the score card in the browser, and let the spoken questions come back by their points."""
-    progress.add_mock(compute.summary(attempt))
+    card = compute.summary(attempt)
+    progress.add_mock(card)
     known, today = progress.get().cards, progress.today()
     for id, grade in compute.grades_of_cards(attempt).items():
         progress.set_card(id, spoken.after_mock(known.get(id), grade, today))
+    result = f"{card['right']} of {card['asked']} right in {compute.clock(card['used'])}"
+    st.session_state[attempts.KEPT] = (
+        f"Score card kept in this browser: {result}. Past mock interviews are listed below."
+    )
     attempts.leave()

@@ -7,7 +7,7 @@ import streamlit as st
 from attnviz.compute import spoken as compute
 from attnviz.compute.spoken import Card
 from attnviz.compute.view import View
-from attnviz.figures.drawing import escaped
+from attnviz.figures.drawing import as_label, escaped
 from attnviz.phrases import count, day
 from attnviz.practice.drills import LEVELS
 from attnviz.ui import progress, route_bar, state
@@ -32,7 +32,7 @@ def show(view: View) -> None:
     st.caption(asked)
     with st.container(key="spoken-question"):
         st.markdown(f"## {escaped(compute.filled(card.question, card))}")
-    spoken_timer(card.id, key="spoken-timer")
+    spoken_timer(card.id, over=st.session_state.get(POINTS) == card.id, key="spoken-timer")
     if st.session_state.get(POINTS) == card.id:
         _answer(card)
         if is_graded(card.id):
@@ -55,6 +55,13 @@ def _is_item(card: str) -> bool:
 def is_graded(card: str) -> bool:
     """Check whether this card was just graded within a route."""
     return st.session_state.get(GRADED) == card and card in progress.get().cards and _is_item(card)
+
+
+def still_to_do(card: str) -> str | None:
+    """Say what is still to be done with the card of a route's item; None once it is graded, "" before its points."""
+    if is_graded(card):
+        return None
+    return "Tick what you said, then choose how well you said it." if st.session_state.get(POINTS) == card else ""
 
 
 def _saved(card: Card) -> None:
@@ -93,10 +100,7 @@ def _answer(card: Card) -> None:
     """The points to tick, the model answer, the follow-ups, and the view that shows it."""
     st.markdown("### What a good answer says")
     ticked = [
-        st.checkbox(
-            f"{escaped(compute.filled(point.text, card))} :small[({escaped(point.source)})]",
-            key=f"point-{card.id}-{i}",
-        )
+        st.checkbox(as_label(compute.filled(point.text, card)), key=f"point-{card.id}-{i}", help=escaped(point.source))
         for i, point in enumerate(card.points)
     ]
     st.caption(f"{sum(ticked)} of {count(len(ticked), 'point')} said")
