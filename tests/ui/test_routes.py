@@ -98,7 +98,7 @@ def test_the_plan_of_a_workshop_has_a_code_for_each_step_and_the_answers_at_its_
     steps = [step for item in plan.items for step in workshop.steps(item)]
     assert len(app.get("image")) == len(steps)
     text = said(app).replace("\\", "")
-    links = [each.value.replace("\\", "") for each in app.main.caption]
+    links = [each.value.replace("\\", "") for each in app.main.markdown]
     before, answers = text.partition("## Answers")[::2]
     for step in steps:
         assert f"[/{step.address}](/{step.address})" in links

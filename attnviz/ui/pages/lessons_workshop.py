@@ -66,7 +66,7 @@ def _step(step: Planned, key: str) -> None:
                 st.markdown(f"**{step.title}**\n\n{step.text}")
             for question, _ in step.asked:
                 st.markdown(f"*{question}*")
-            st.caption(f"[{escaped(link.partition('//')[2] or link)}]({link})")
+            st.markdown(f"[{escaped(link.partition('//')[2] or link)}]({link})")
 
 
 def _answers(item: Item, steps: list[Planned]) -> str:
