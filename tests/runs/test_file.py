@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -217,7 +216,6 @@ def test_any_changed_byte_opens_or_is_refused(data: st.DataObject) -> None:
         assert open_run(bytes(changed)).kinds
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of files")
 def test_a_file_is_as_readable_as_any_other(tmp_path: Path) -> None:
     """safetensors writes files that only their owner can read; an existing file keeps its mode."""
     other = tmp_path / "other"
