@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import attnviz
 from attnviz.compute.spoken import deck
 from attnviz.exercises import TASKS
@@ -35,22 +37,36 @@ def test_the_readme_fits_on_two_screens() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
-COUNTED = {  # words after the number, and the folder or the settings that are counted
-    "published models": PRESETS,
-    "mistakes in attention code": MISTAKES,
-    "coding tasks": TASKS,
-    "to answer aloud": deck(),
-    "guided lessons": list((ROOT / "attnviz" / "lessons").glob("*.md")),
+LESSONS = list((ROOT / "attnviz" / "lessons").glob("*.md"))
+COUNTED = {  # the number in English and in Chinese, and the folder or the settings that are counted
+    r"(\w+) published models": (r"(\d+) 个已发布模型", PRESETS),
+    r"(\w+) mistakes in attention code": (r"(\d+) 个错误", MISTAKES),
+    r"(\w+) coding tasks": (r"(\d+) 道编程题", TASKS),
+    r"(\w+) to answer aloud": (r"(\d+) 道口答题", deck()),
+    r"(\w+) guided lessons": (r"(\d+) 课", LESSONS),
 }
 WORDS = {"ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14}
 
 
-def test_the_readme_counts_what_is_there() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for what, counted in COUNTED.items():
-        written = re.findall(rf"(\w+) {what}", readme)
+@pytest.mark.parametrize("what", COUNTED)
+def test_the_readmes_count_what_is_there(what: str) -> None:
+    chinese, counted = COUNTED[what]
+    for name, pattern in (("README.md", what), ("README.zh.md", chinese)):
+        written = re.findall(pattern, (ROOT / name).read_text(encoding="utf-8"))
         numbers = [WORDS.get(number.lower()) or int(number) for number in written]
-        assert numbers == [len(counted)], f"README.md says {written} {what}; there are {len(counted)}"
+        assert numbers == [len(counted)], f"{name} says {written}; there are {len(counted)}"
+
+
+def test_both_readmes_have_the_same_commands_and_links() -> None:
+    """The Chinese README may be shorter, but each command and each link in it is one of the English README's."""
+    english, chinese = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md"))
+    assert set(links(chinese)) - {"README.md"} == set(links(english)) - {"README.zh.md"}
+    assert commands(chinese) <= commands(english)
+
+
+def commands(text: str) -> set[str]:
+    """Return the indented lines of a README without their comments."""
+    return {line.split("#")[0].strip() for line in re.findall(r"^    (\S.*)", text, re.MULTILINE)}
 
 
 def test_what_the_documentation_names_is_there() -> None:
