@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 
+from attnviz.server import scripts
 from attnviz.server.switches import wanted
 from attnviz.session.page import Element
 from attnviz.session.pages import ELEMENTS, PAGES
@@ -72,7 +73,7 @@ PRESENTED = """
 
 
 class PageStyle:
-    """ASGI middleware: add the style sheet to the HTML of pages, with the rules of an embedded element."""
+    """ASGI middleware: add the style sheet, the rules of an embedded element and an early script to the HTML of pages."""
 
     def __init__(self, app: Callable) -> None:
         self.app = app
@@ -83,7 +84,8 @@ class PageStyle:
             return
         element = embedded_element(scope["path"], scope["query_string"].decode("utf-8", "replace"))
         alone = f"body:not(:has(.st-key-{LEFT})) {{{style(element, presented=False)}}}" if element else ""
-        page = _Styled(f"<body><style>{BASE}{alone}</style>", send)
+        early = scripts.tag("server/reopened.js") if wanted("reopened") and not element else ""  # it has no calculation
+        page = _Styled(f"<body><style>{BASE}{alone}</style>{early}", send)
         headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
         await self.app({**scope, "headers": headers}, receive, page.send)
 

@@ -43,6 +43,14 @@ def loader(*scripts: str) -> str:
     return LOADER.format(files=json.dumps(files[::-1]), folder=f"{FOLDER}/{VERSION}") if _routes else joined(files)
 
 
+def tag(script: str) -> str:
+    """Return the HTML that runs a script as soon as the page is open, before a component can; "" without the route.
+
+    A component that imports it too finds it loaded.
+    """
+    return f'<script type="module" async src="{FOLDER}/{VERSION}/{script}"></script>' if _routes else ""
+
+
 async def _answer(request: Request) -> Response:
     """Answer with a script; a browser may not store one under the name of another version."""
     version, file = (request.path_params[name] for name in ("version", "file"))

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -22,7 +22,6 @@ from attnviz.ui.qr_code import address
 # Of plotly's buttons only the one that Streamlit adds is shown: it opens the chart full-screen.
 UNUSED = ["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "resetScale2d"]
 CONFIG = {"displayModeBar": True, "modeBarButtonsToRemove": UNUSED, "responsive": True}
-_CALCULATIONS = "calculations shown"  # session key: (whether in a lesson, key) -> whether it is open
 PRESENTED_HEIGHT = 350  # pixels: with its title, it fits above a lesson bar with an open answer, at 1280 x 720
 TABLE_HEIGHT = 240  # pixels: header and five and a half rows; the half row shows that the table scrolls
 
@@ -77,24 +76,18 @@ def picture(drawing: Drawing, key: str) -> None:
 
 
 def calculation(formula: str, letters: str, key: str) -> None:
-    """Fold the equations and the meaning of their letters: open in a lesson, and as one left them.
+    """Fold the equations and the meaning of their letters.
 
-    They are sent while they are folded too, since a printed page shows them (server/printed.js).
+    Whether they are open is the browser's business (server/reopened.js), so no click reruns anything. They are sent
+    while they are folded too, since a printed page shows them (server/printed.js).
     """
     if not formula and not letters:
         return
-    in_lesson, name = bool(state.current().lesson), f"calculation-{key}"
-    remembered = st.session_state.setdefault(_CALCULATIONS, {})
-    st.session_state[name] = remembered.get((in_lesson, key), in_lesson)
-
-    def remember() -> None:
-        remembered[in_lesson, key] = st.session_state[name]
-
-    with _folded("Show the calculation", name, remember):
+    with _folded("Show the calculation", f"calculation-{key}", "ignore"):
         _equations(formula, letters)
 
 
-def _folded(label: str, key: str, on_change: Any) -> Any:
+def _folded(label: str, key: str, on_change: Literal["ignore", "rerun"]) -> Any:
     return st.expander(label, key=key, type="compact", on_change=on_change)
 
 

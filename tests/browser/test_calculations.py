@@ -1,4 +1,7 @@
-"""Equations are folded, come back as one left them, and are open in lessons, on paper and in saved pictures."""
+"""Equations are folded until one opens them, which the browser remembers; a lesson opens those of what it points at.
+
+They are on paper and in saved pictures too.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -32,9 +35,15 @@ def printed(page: Page) -> list[bool]:
     return page.evaluate("window.onPaper")
 
 
+def opened(page: Page) -> list[bool]:
+    """Return which are open: three below charts, and the component's own."""
+    each = [calculation(page, key) for key in ("answer", "published", "totals")]
+    return [is_open(details) for details in (*each, page.locator(".st-key-compared details"))]
+
+
 def calculations_are_folded_and_come_back_as_one_left_them(page: Page) -> None:
     bars = page.locator(".st-key-compared details")
-    assert [is_open(calculation(page, key)) for key in ("answer", "published", "totals")] == [False] * 3
+    assert opened(page) == [False] * 4
     expect(bars.locator(".letters")).to_be_hidden()
     calculation(page, "totals").locator("summary").click()
     bars.locator("summary").click()
@@ -43,10 +52,39 @@ def calculations_are_folded_and_come_back_as_one_left_them(page: Page) -> None:
         page.get_by_role("radio", name=part, exact=True).click()
         settle(page)
     calculation(page, "totals").wait_for()
-    assert [is_open(calculation(page, key)) for key in ("answer", "published", "totals")] == [False, False, True]
+    assert opened(page) == [False, False, True, True]
     expect(calculation(page, "totals").locator(".katex-display").first).to_be_visible()
     expect(bars.locator(".letters")).to_contain_text(LETTERS)
     expect(bars.locator(".letters")).to_be_visible()
+
+
+APPEARS = """let frames = 0;
+const look = () => {
+    const details = document.querySelector(".st-key-calculation-totals details");
+    if (details && !details.open) window.foldedFor = ++frames;
+    requestAnimationFrame(look);
+};
+look();"""
+
+
+def they_are_remembered_when_the_page_is_loaded_again_without_a_flash(page: Page) -> None:
+    other, sent = page.context.new_page(), []  # its document has not seen the clicks
+    other.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    other.add_init_script(APPEARS)
+    other.goto(page.url)
+    calculation(other, "totals").wait_for()
+    settle(other)
+    assert opened(other) == [False, False, True, True]
+    assert other.evaluate("window.foldedFor ?? 0") <= 2
+    n_sent = len(sent)
+    calculation(other, "totals").locator("summary").press("Enter")  # what opened as if clicked is closed by one key
+    expect(calculation(other, "totals").locator(".katex-display").first).to_be_hidden()
+    assert len(sent) == n_sent
+    other.reload()
+    calculation(other, "totals").wait_for()
+    settle(other)
+    assert opened(other) == [False, False, False, True]
+    other.close()
 
 
 def a_printed_page_and_a_saved_picture_have_them(page: Page) -> None:
@@ -67,17 +105,31 @@ def each_drawing_has_a_link_of_its_own(page: Page) -> None:
     assert re.search(r"/cost\?.*only=compared", page.evaluate("navigator.clipboard.readText()"))
 
 
-def in_a_lesson_they_are_open(page: Page) -> None:
-    for key in ("answer", "published", "totals"):
-        assert is_open(calculation(page, key)), key
+def in_a_lesson_that_of_what_it_points_at_is_open(page: Page) -> None:
     expect(page.locator(".st-key-compared details .letters")).to_be_visible()
+    assert opened(page) == [False, False, False, True]
+    assert [kept(page, place) for place in ("compared", "compared in a lesson")] == [False, None]
+    for _ in range(2):
+        page.locator(".st-key-lesson-next button").click()
+        settle(page)
+    expect(calculation(page, "filling").locator(".katex-display").first).to_be_visible()
+    assert not is_open(calculation(page, "answer"))
+    page.locator(".st-key-lesson-leave button").click()
+    settle(page)
+    expect(calculation(page, "filling").locator(".katex-display").first).to_be_hidden()
+
+
+def kept(page: Page, place: str) -> bool | None:
+    """Return what the browser remembers of a calculation."""
+    return page.evaluate("place => JSON.parse(localStorage['attnviz-calculations'])[place] ?? null", place)
 
 
 WALK = {
     calculations_are_folded_and_come_back_as_one_left_them: "cost",
+    they_are_remembered_when_the_page_is_loaded_again_without_a_flash: "",
     a_printed_page_and_a_saved_picture_have_them: "",
     each_drawing_has_a_link_of_its_own: "",
-    in_a_lesson_they_are_open: "cost?lesson=cache-cost&lesson_step=2",
+    in_a_lesson_that_of_what_it_points_at_is_open: "cost?lesson=cache-cost&lesson_step=2",
 }
 
 

@@ -83,13 +83,14 @@ def test_progress_survives_a_reload_reaches_other_tabs_and_nobody_else(
     has_answered(stranger, 0)
     assert stranger.evaluate(f"localStorage.getItem('{ITEM}')") is None
 
+    page.evaluate("localStorage.setItem('attnviz-calculations', '{\"totals\":true}')")
     page.get_by_text("Save, load or delete your progress").click()
     page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("button", name="Delete it").click()
     expect(page.get_by_role("button", name="Repeat missed questions (1)")).to_have_count(0)
     settle(page)
     has_answered(page, 0)
-    assert page.evaluate(f"localStorage.getItem('{ITEM}')") is None
+    assert page.evaluate(f"[localStorage['{ITEM}'], localStorage['attnviz-calculations']]") == [None, None]
     other.bring_to_front()
     settle(other)
     has_answered(other, 0)

@@ -8,10 +8,12 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.figures import theme
 from attnviz.server.page_style import BASE, LEFT, PageStyle, embedded_element, style
+from attnviz.server.scripts import FOLDER, VERSION, tag
 from attnviz.ui import frame
 from tests.browser.server import ROOT, Server
 from tests.waiting import result_of
 
+EARLY = "server/reopened.js"
 HTML = "<html><head></head><body><div></div></body></html>"
 TAGGED = [(b"etag", b"5"), (b"last-modified", b"today"), (b"content-length", b"50"), (b"x", b"y")]
 
@@ -44,7 +46,7 @@ def answered(scope: dict, content_type: str, *parts: bytes) -> tuple[dict[bytes,
 @pytest.mark.parametrize("parts", [[HTML.encode()], [HTML[:20].encode(), HTML[20:].encode()]])
 def test_html_gets_the_style_once(parts: list[bytes]):
     headers, body, asked = answered({}, "text/html; charset=utf-8", *parts)
-    assert body.decode() == HTML.replace("<body>", f"<body><style>{BASE}</style>")
+    assert body.decode() == HTML.replace("<body>", f"<body><style>{BASE}</style>{tag(EARLY)}")
     assert headers[b"content-length"] == str(len(body)).encode() and headers[b"x"] == b"y"
     assert not {b"etag", b"last-modified"} & headers.keys()
     assert not asked["headers"]  # compressed HTML could not be changed
@@ -92,7 +94,8 @@ def test_a_server_sends_the_style_with_every_page(server: Server):
         assert answer.headers["Content-Encoding"] is None and "ETag" not in answer.headers, address
         assert int(answer.headers["Content-Length"]) == len(body)
         only = f"body:not(:has(.st-key-{LEFT})) {{{alone}}}" if "only" in address else ""
-        assert body.decode().count(f"<body><style>{BASE}{only}</style>") == 1, address
+        early = "" if only else f'<script type="module" async src="{FOLDER}/{VERSION}/{EARLY}"></script>'
+        assert body.decode().count(f"<body><style>{BASE}{only}</style>{early}") == 1, address
 
 
 @pytest.mark.parametrize("link", [{}, {"only": "head-grid", "embed": "true"}])

@@ -1,11 +1,29 @@
-// Equations and letters, folded until one opens them: open in a lesson, and as one left them while the page stays loaded. A picture that
-// is saved has them (save.js), and so has a printed page (server/printed.js).
+// Equations and letters, folded until one opens them; this browser remembers which are open (remembered.js). That of the drawing which a
+// lesson points at is open, unless it was closed there. A picture that is saved has them (save.js), and so has a printed page
+// (server/printed.js). Those of charts are Streamlit's expanders: server/reopened.js folds them likewise.
 import { el } from "./call.js";
+import { remember, wasLeftOpen } from "./remembered.js";
 
-const leftOpen = new Map(), roots = new Set(); // of a drawing, in a lesson or not: whether its calculation is open; components
-document.addEventListener("attnviz-lesson", () => {
+const roots = new Set(), LESSON = "attnviz-lesson"; // components; the event of another drawing that is pointed at
+document.addEventListener(LESSON, () => {
   for (const root of roots) root.isConnected ? foldAll(root) : roots.delete(root);
 });
+
+// Says at which drawing a lesson points, by the class of its element; "" for none.
+export function pointAt(target) {
+  if ((document.attnvizPointedAt ?? "") === target) return;
+  document.attnvizPointedAt = target; // of the document: components may each have this module
+  document.dispatchEvent(new CustomEvent(LESSON));
+}
+
+export const whenPointedElsewhere = (act) => document.addEventListener(LESSON, act);
+
+// The fold of a drawing's calculation, by the drawing's key: where it is remembered, and whether it is to be open. nth: of those in one component.
+export function foldOf(key, nth = 0) {
+  const pointedAt = [`st-key-${key}`, `st-key-figure-${key}`].includes(document.attnvizPointedAt);
+  const place = `${key}${nth ? ` ${nth}` : ""}${pointedAt ? " in a lesson" : ""}`;
+  return { open: wasLeftOpen(place) ?? pointedAt, remember: (open) => remember(place, open) };
+}
 
 export function calculation(...contents) {
   const details = el("details", "calculation");
@@ -13,14 +31,13 @@ export function calculation(...contents) {
   return details;
 }
 
-// Opens those of a component that are to be open; keyOf(root) is its key on the page.
+// Folds and opens those of a component.
 export function foldAll(root) {
-  const inLesson = document.querySelector(".st-key-lesson-bar") !== null;
   roots.add(root);
-  for (const [i, details] of [...root.querySelectorAll(".calculation")].entries()) {
-    const place = `${keyOf(root)}, ${i}, ${inLesson}`;
-    details.open = leftOpen.get(place) ?? inLesson;
-    details.firstElementChild.onclick = () => leftOpen.set(place, !details.open);
+  for (const [nth, details] of [...root.querySelectorAll(".calculation")].entries()) {
+    const fold = foldOf(keyOf(root), nth);
+    details.open = fold.open;
+    details.firstElementChild.onclick = () => fold.remember(!details.open);
   }
 }
 

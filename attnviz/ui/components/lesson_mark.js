@@ -2,6 +2,7 @@
 // region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
 import { above, barBox, begun, boxOf, isCalm, jsonOf, whenUsed, zoomOf } from "./call.js";
 import { bottom, isIdle, main } from "../../server/page.js";
+import { pointAt } from "./folded.js";
 
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
 const WATCHED = 2500; // milliseconds for which the element is kept in sight: a drawing above it may still grow
@@ -16,7 +17,7 @@ export default function ({ data, parentElement }) {
   const sheet = document.createElement("style"), place = left ? `${step}, left` : step, here = document.attnvizStep;
   const arrived = here === place || here === step; // a step left by a change of settings is not scrolled to again
   landmark(label);
-  document.dispatchEvent(new CustomEvent("attnviz-lesson")); // for folded.js
+  pointAt(target);
   if (status.textContent !== announcement) status.textContent = announcement;
   if (answered && parentElement.answered !== step) setTimeout(showAnswer, TURN);
   parentElement.answered = answered ? step : "";
@@ -29,7 +30,10 @@ export default function ({ data, parentElement }) {
   document.attnvizStep = arrived || !target ? place : ""; // from another place, returning to the step scrolls again
   if (target && !arrived) keepFocus(call.signal);
   call.signal.addEventListener("abort", () => sheet.remove());
-  return call.end;
+  return () => {
+    if (!call.signal.aborted) pointAt(""); // no later call has begun: the lesson was left
+    call.end();
+  };
 }
 
 const bar = () => document.querySelector(".st-key-lesson-bar");

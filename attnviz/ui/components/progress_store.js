@@ -2,6 +2,7 @@
 // and the session does not know is sent once, from other tabs too; the session answers with what it has more, and that is written
 // unless the item has changed meanwhile: then that is sent first.
 import { begun, jsonOf } from "./call.js";
+import { forgetCalculations } from "./remembered.js";
 
 const ITEM = "attnviz", MOST = 200_001, LOST = 5000; // characters that are sent of a longer item; milliseconds for an answer
 
@@ -29,6 +30,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (forgets > at.forgets) {
     Object.assign(at, { forgets, known: null });
     try { localStorage.removeItem(ITEM); } catch { /* it holds nothing then */ }
+    forgetCalculations();
   }
   const held = item(), unheard = heard < at.number;
   if (held !== at.known || (unheard && performance.now() - at.sentAt > LOST)) send(held);
