@@ -73,7 +73,7 @@ PRESENTED = """
 
 
 class PageStyle:
-    """ASGI middleware: add the style sheet, the rules of an embedded element and an early script to the HTML of pages."""
+    """ASGI middleware: add the style sheet, an embedded element's rules and an early script to the HTML of pages."""
 
     def __init__(self, app: Callable) -> None:
         self.app = app
