@@ -84,7 +84,7 @@ class PageStyle:
             return
         element = embedded_element(scope["path"], scope["query_string"].decode("utf-8", "replace"))
         alone = f"body:not(:has(.st-key-{LEFT})) {{{style(element, presented=False)}}}" if element else ""
-        early = scripts.tag("server/reopened.js") if wanted("reopened") and not element else ""  # it has no calculation
+        early = scripts.tag("ui/components/chart_calculations.js") if not element else ""
         page = _Styled(f"<body><style>{BASE}{alone}</style>{early}", send)
         headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
         await self.app({**scope, "headers": headers}, receive, page.send)

@@ -78,8 +78,8 @@ def picture(drawing: Drawing, key: str) -> None:
 def calculation(formula: str, letters: str, key: str) -> None:
     """Fold the equations and the meaning of their letters.
 
-    Whether they are open is the browser's business (server/reopened.js), so no click reruns anything. They are sent
-    while they are folded too, since a printed page shows them (server/printed.js).
+    The browser alone opens them (components/chart_calculations.js), so no click reruns anything. They are sent while
+    they are folded too, since a printed page shows them (server/printed.js).
     """
     if not formula and not letters:
         return

@@ -13,7 +13,7 @@ from attnviz.ui import frame
 from tests.browser.server import ROOT, Server
 from tests.waiting import result_of
 
-EARLY = "server/reopened.js"
+EARLY = "ui/components/chart_calculations.js"
 HTML = "<html><head></head><body><div></div></body></html>"
 TAGGED = [(b"etag", b"5"), (b"last-modified", b"today"), (b"content-length", b"50"), (b"x", b"y")]
 

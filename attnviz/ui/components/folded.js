@@ -1,6 +1,6 @@
 // Equations and letters, folded until one opens them; this browser remembers which are open (remembered.js). That of the drawing which a
 // lesson points at is open, unless it was closed there. A picture that is saved has them (save.js), and so has a printed page
-// (server/printed.js). Those of charts are Streamlit's expanders: server/reopened.js folds them likewise.
+// (server/printed.js). Those of charts are Streamlit's expanders: chart_calculations.js folds them likewise.
 import { el } from "./call.js";
 import { remember, wasLeftOpen } from "./remembered.js";
 

@@ -1,8 +1,7 @@
-// Opens and folds the calculations below charts as this browser remembers them and as a lesson asks (ui/components/folded.js). Without
-// it: Streamlit's expanders are folded whenever a page is opened (tests/browser/test_calculations.py). Opened as by a click, since React
-// keeps its own state beside the element's, but without the movement. It runs from the page's HTML, to be there before them. Observed in
-// Streamlit 1.67. Can be removed when an expander can remember, or be opened without a rerun. No upstream issue.
-import { foldOf, whenPointedElsewhere } from "../ui/components/folded.js";
+// Opens and folds the calculations below charts, which are Streamlit's expanders, as this browser remembers them and as a lesson asks.
+// Opened as by a click, since React keeps its own state beside the element's, but without the movement. It runs from each page's HTML
+// (server/page_style.py), to be there before them, and without it they are folded when a page opens. Observed in Streamlit 1.67.
+import { foldOf, whenPointedElsewhere } from "./folded.js";
 
 const CALCULATION = "[class*=st-key-calculation-]", KEY = /st-key-calculation-([\w-]+)/;
 const foldOfExpander = (details) => foldOf(details.closest(CALCULATION).className.match(KEY)[1]);
