@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
@@ -39,6 +40,24 @@ def said(block: object) -> str:
     """Return all texts of a page or of a part of it, one per line."""
     boxes = (block.info, block.warning, block.error, block.success)
     return plain("\n".join(each.value for kind in (block.markdown, block.caption, *boxes) for each in kind))
+
+
+# Sources, tolerances and how a number was checked, which belong behind a question mark. One paragraph is about papers.
+PROVENANCE = re.compile(
+    r"(?i)[^.]*(?:arXiv \d|tolerance|traced in|counted in the live|largest difference of|\(computed|\(derivation|"
+    r"checked against|PyTorch's kernel, )[^.]*"
+)
+ABOUT_PAPERS = "Do attention weights explain a prediction?"
+
+
+def in_the_open(text: str) -> list[str]:
+    """Return the sentences on provenance in what a page says openly."""
+    return [found for line in text.splitlines() if ABOUT_PAPERS not in line for found in PROVENANCE.findall(line)]
+
+
+def behind(block: object) -> str:
+    """Return what is behind the question marks of a page's texts, one per line."""
+    return plain("\n".join(each.proto.help for kind in (block.markdown, block.caption) for each in kind))
 
 
 def sent(app: AppTest) -> str:

@@ -171,8 +171,9 @@ def work(compared: Compared) -> Drawing:
         title=f"With a cache, a step computes 1 token instead of {n}",
         note=f"The step that reads the last of {count(n, 'token')}. With a cache it reads the keys and values of "
         f"{every}, its own included. Without one {every} are recomputed: {number_text(share.value)} times the "
-        f"multiplications. {stored_text(compared.weights)}",
-        more="The tokens are the prompt's and all that were written, also those stepped back over. Counted by formula, "
+        "multiplications.",
+        more=f"{stored_text(compared.weights)} "
+        "The tokens are the prompt's and all that were written, also those stepped back over. Counted by formula, "
         f"masked scores and the logits of {every} included; bars of one unit share a linear scale. Largest difference "
         f"of the logits: {written(compared.difference, '.1e')}.",
         alt=f"A step with a cache computes 1 token, {compared.with_cache.multiplications:,} multiplications; without a "
@@ -290,8 +291,8 @@ def growth(members: Sequence[Member], n_tokens: int) -> Drawing:
         figure,
         title=f"{FAMILY[most.model]} caches {most.token_bytes:,} B per token, {FAMILY[least.model]} "
         f"{least.token_bytes:,} B",
-        note=f"The five trained checkpoints continue the same text by {count(n, 'token')}. Bytes are counted in the "
-        "live caches of all layers, float32.",
+        note=f"The five trained checkpoints continue the same text by {count(n, 'token')}. All layers, in float32.",
+        more="The bytes are counted in the live caches.",
         alt="; ".join(f"{FAMILY[m.model]} caches {m.token_bytes:,} B per token" for m in members) + ".",
         table={
             "model": [FAMILY[m.model] for m in members], "bytes per token": [m.token_bytes for m in members],

@@ -32,7 +32,7 @@ STATISTICS = {  # field of HeadStatistics -> name, decimals, unit, note
     "first_token": (
         "On the first token", 2, " of the weight",
         "Mean weight on the first token of this text, over the queries that may attend to at least two keys. A first "
-        "token that gets much weight is called an attention sink (arXiv 2309.17453).",
+        "token that gets much weight is called an attention sink.",
     ),
 }  # fmt: skip
 HOW_TO_READ = (
@@ -57,6 +57,7 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
         figure,
         title=title,
         note=note,
+        more="Attention sinks: StreamingLLM (arXiv 2309.17453)." * (name == "first_token"),
         alt=f"{title}. A table of {count(L, 'layer')} and {count(H, 'head')}: the lowest, {least}, is layer {low[0]}, "
         f"head {low[1]}, the highest, {most}, layer {high[0]}, head {high[1]}; the selected layer {layer}, head {head} "
         f"has {here}.",

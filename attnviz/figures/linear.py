@@ -74,9 +74,10 @@ def implied_caption(weights: np.ndarray, difference: float, taps: int, name: str
     )
     return Caption(
         f"{name}, linear: rows sum to {sums}, {below} of weights negative",
-        "Effective weights W: W times the values v is what the layer read from its state (largest difference "
-        f"{printed(difference)}). A negative weight subtracts a value: no softmax is there to prevent it.{mixed}",
+        "Effective weights W: W times the values v is what the layer read from its state. A negative weight subtracts "
+        f"a value: no softmax is there to prevent it.{mixed}",
         f"Heat map of the effective weights of {name}; {below} of them are negative, and the rows sum to {sums}.",
+        more=f"W v and what the layer read from its state differ by at most {printed(difference)}, over all tokens.",
     )
 
 

@@ -66,9 +66,14 @@ def layout_finding(compared: LayoutsCompared) -> str:
     """State the difference between the layouts in a sentence."""
     return (
         f"Rotated in the other layout, the same q and k give scores that differ by up to "
-        f"**{compared.difference:.2f}**, with the same shapes. With the dimensions of q and k permuted first, "
-        f"by up to **{written(compared.difference_reordered, '.1e')}**."
+        f"**{compared.difference:.2f}**, with the same shapes."
     )
+
+
+def reordered_text(compared: LayoutsCompared) -> str:
+    """State what remains of that difference with the dimensions permuted."""
+    remains = written(compared.difference_reordered, ".1e")
+    return f"With the dimensions of q and k permuted first, these scores differ by up to {remains}."
 
 
 def _pair_colour(pair: int) -> str:

@@ -112,8 +112,9 @@ def sink_shares(shares: np.ndarray) -> Drawing:
         figure,
         title=title,
         note="Mean over the queries of this text, for each layer and head. The learned logit is one more term in the "
-        "softmax's denominator, without a value (gpt-oss, arXiv 2508.10925).",
-        more="Large models without such a logit put much weight on the first tokens, also where these say little: "
+        "softmax's denominator, without a value.",
+        more="As in gpt-oss (arXiv 2508.10925). "
+        "Large models without such a logit put much weight on the first tokens, also where these say little: "
         "attention sinks (arXiv 2309.17453).",
         alt=f"{title}. A table of {count(L, 'layer')} and {count(H, 'head')}; the mean of all is "
         f"{significant(float(np.nanmean(shares)))}.",

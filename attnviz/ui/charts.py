@@ -65,14 +65,23 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing | Caption]]) -> N
 def picture(drawing: Drawing, key: str) -> None:
     """Show the title, the note and the chart, without numbers and downloads."""
     with st.container(key=f"figure-{key}"):  # the element that a lesson marks and a link with `only` selects
-        st.markdown(f"## {drawing.title}")
-        st.caption(unbroken(drawing.note), help=drawing.more or None)
+        heading(drawing.title, drawing.note, drawing.more)
         chart = with_room(drawing.chart)
         if state.current().present and (drawing.tall or chart.layout["height"] > PRESENTED_HEIGHT):
             chart = chart.at_height(PRESENTED_HEIGHT)
         st.plotly_chart(chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
         if drawing.below:
             st.caption(unbroken(drawing.below))
+
+
+def heading(title: str, note: str = "", more: str = "") -> None:
+    """Write what stands above a drawing or a list: the finding, and how to read it.
+
+    more: behind a question mark, how it was computed, measured or checked, with tolerances, and by whom (markdown).
+    """
+    st.markdown(f"## {title}", help=(more or None) if not note else None)
+    if note:
+        st.caption(unbroken(note), help=more or None)
 
 
 def calculation(formula: str, letters: str, key: str) -> None:

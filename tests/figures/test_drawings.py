@@ -21,7 +21,7 @@ from attnviz.figures.drawing import Drawing
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
-from tests.pages import MISTAKES
+from tests.pages import MISTAKES, in_the_open
 from tests.walk import LONGEST_NOTE, Visit, length, walking
 
 pytestmark = pytest.mark.slow
@@ -111,6 +111,12 @@ def test_no_note_is_long(drawn):
     for name in functions():
         for drawing in drawn[name]:
             assert length(drawing.note) <= LONGEST_NOTE, f"{name}: move details to `more`: {drawing.note}"
+
+
+def test_sources_and_tolerances_are_behind_the_question_mark(drawn):
+    for name in functions():
+        for drawing in drawn[name]:
+            assert in_the_open(drawing.note) + in_the_open(drawing.below) == [], name
 
 
 def numbers(text: str) -> list[float]:

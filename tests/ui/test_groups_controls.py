@@ -5,7 +5,7 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages import GROUPS, opened, shown, titles
+from tests.pages import GROUPS, behind, in_the_open, opened, said, shown, titles
 from tests.reading import numbers_where
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -78,10 +78,12 @@ def test_tiling_is_said_with_what_it_does_to_the_loss_and_to_be_nothing_for_one_
 
 
 def test_every_equality_holds_in_both_precisions():
-    there = shown(opened(GROUPS))
+    app = opened(GROUPS)
     for claim in ("K = H equals multi-head", "K = 1 equals multi-query", "Grouped form = repeat_int",
                   "Matches PyTorch's kernel"):  # fmt: skip
-        assert re.search(rf"{claim}.*in float32 \(tolerance.*in float64 \(tolerance", there), claim
+        assert re.search(rf":material/check: \*\*{claim}", said(app)), claim
+        assert re.search(rf"{claim}.*in float32 \(tolerance.*in float64 \(tolerance", behind(app)), claim
+    assert in_the_open(said(app)) == []
 
 
 def test_every_tab_has_a_title_of_its_own_and_goes_into_the_link():

@@ -13,7 +13,7 @@ from attnviz.experiments.conversion import group_kv_heads, reorder_heads
 from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED
 from attnviz.session.settings import Settings
 from attnviz.trace import predict
-from tests.pages import GROUPS, opened, said, sentences
+from tests.pages import GROUPS, behind, opened, said, sentences
 
 PARTS = ["equal", "work", "cost", "maps", "alike", "latent"]
 SIX_HEADS = {"model": "own", "n_heads": "6", "n_kv_heads": "3", "d_model": "96", "n_layers": "2", "qkv_bias": "1"}
@@ -65,8 +65,7 @@ def test_untrained_weights_have_no_loss_that_sharing_could_cost():
 
 
 def test_a_long_text_has_its_equalities_on_its_first_tokens():
-    said = [opened(GROUPS, text="word " * n).markdown for n in (20, 100)]
-    short, long = (" ".join(text.value for text in texts) for texts in said)
+    short, long = (behind(opened(GROUPS, text="word " * n)) for n in (20, 100))
     assert "input for this text." in short and "input for the first 64 tokens of this text." in long
 
 

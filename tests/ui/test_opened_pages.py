@@ -19,7 +19,7 @@ from attnviz.session import openable
 from attnviz.session.pages import ALL, PAGES
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
 from tests.checkpoints.tokenizers import byte_level, words
-from tests.pages import COST, GROUPS, HEADS, MISTAKES, ROPE, opened, pictures, sentences
+from tests.pages import COST, GROUPS, HEADS, MISTAKES, ROPE, in_the_open, opened, pictures, said, sentences
 from tests.walk import decode_little
 
 pytestmark = pytest.mark.slow
@@ -75,6 +75,7 @@ def test_every_page_and_tab(model, listed):
         app = opened(page.file, model=str(listed[model]), bound="16", **({"tab": tab} if tab else {}))
         assert not app.error and not app.warning, (page.path, tab, sentences(app))
         assert pictures(app) or sentences(app) or page.path in DRAW_NOTHING, (page.path, tab)
+        assert page.path == "lessons" or in_the_open(said(app)) == [], (page.path, tab)
     if model == "qwen3":
         assert "KV heads" in sentences(opened(GROUPS, model=str(listed[model]), tab="alike"))
 

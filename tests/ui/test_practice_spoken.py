@@ -1,5 +1,6 @@
 """The tab Aloud without a browser: a card by its address, its points, a grade, what is due, the views it links to."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl
 
@@ -12,7 +13,7 @@ from attnviz.figures.drawing import as_label
 from attnviz.session.page import Element
 from attnviz.session.pages import ELEMENTS, PAGES
 from attnviz.session.progress import Progress
-from tests.pages import PRACTICE, linked, opened, sentences
+from tests.pages import PRACTICE, behind, linked, opened, sentences
 from tests.pages import said as said_in_markdown
 from tests.ui.test_lessons_pages import keys
 
@@ -47,7 +48,8 @@ def test_an_address_opens_a_card_whose_points_are_ticked_and_a_grade_asks_the_ne
     press(app, "points")
     assert unescaped(app.main.checkbox[1].label).startswith("Llama 3.1 8B: 32 layers, 8 KV heads")
     assert app.main.checkbox[1].label.endswith("131,072 B in sixteen bits.")  # without markup, which is read aloud
-    assert unescaped(app.main.checkbox[1].help) == "computed: bytes per token"
+    assert "points 2, 3 and 4: computed: bytes per token" in unescaped(behind(app))
+    assert {box.help for box in app.main.checkbox} == {""} and not re.search("computed:|derivation", said(app))
     app.main.checkbox[0].check().run()
     app.main.checkbox[3].check().run()
     assert f"2 of {len(card.points)} points said" in said(app)

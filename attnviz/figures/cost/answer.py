@@ -134,7 +134,7 @@ def panel(answer: Answer) -> dict:
     room = f"{'left over' if answer.fits else 'missing'}{' on each' if answer.serving.count > 1 else ''}"
     return {
         "title": f"{'Fits' if answer.fits else 'Does not fit'}: {bytes_text(abs(answer.spare))} {room}",
-        "note": _memory_note(answer),
+        "note": _colours(answer),
         "alt": f"{listed(f'{name} {bytes_text(size)}' for name, size, _, _ in pieces)}, in a memory of "
         f"{bytes_text(answer.plan.memory)}.",
         "width": 1, "height": 1, "row": ROW, "line": "", "legend": "",
@@ -168,16 +168,20 @@ def _pieces(answer: Answer) -> list[tuple[str, int, str, float]]:
     return [piece for piece in pieces if piece[1]]
 
 
-def _memory_note(answer: Answer) -> str:
+def _colours(answer: Answer) -> str:
+    n = answer.serving.count
+    return COLOURS if n == 1 else f"One of the {n:,} accelerators. {COLOURS}"
+
+
+def memory_note(answer: Answer) -> str:
     """Explain the memory in GiB where the data sheet says another number of GB."""
     a, n = answer.serving.accelerator, answer.serving.count
-    drawn = COLOURS if n == 1 else f"One of the {n:,} accelerators. {COLOURS}"
     if a.is_typed:
-        return f"{drawn} 1 GiB = 2³⁰ bytes."
+        return "1 GiB = 2³⁰ bytes."
     each = " each" if n > 1 else ""
     sold, read = f"{a.data_sheet_gb / n:g} GB{each}", f"{a.memory / n / 2**30:.4g} GiB"
     by = "as its driver reports" if a.reported_by else "its data sheet's GB read as 10⁹ bytes"
-    return f"{drawn} {_machine(answer)}: sold as {sold}, {read} here ({by}; 1 GiB = 2³⁰ bytes)."
+    return f"{_machine(answer)}: sold as {sold}, {read} here ({by}; 1 GiB = 2³⁰ bytes)."
 
 
 def _machine(answer: Answer) -> str:

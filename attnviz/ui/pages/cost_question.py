@@ -46,7 +46,7 @@ def question(view: View) -> None:
     except ConfigError as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
         return
-    st.markdown(figures.sentence(answer))
+    st.markdown(figures.sentence(answer), help=figures.memory_note(answer))
     to_scale([figures.panel(answer)], "answer")
     charts.calculation(*figures.calculation(answer), "answer")
 

@@ -38,9 +38,9 @@ from attnviz.ui.problems import show_problem
 
 TRAINING = (  # as in the model card, attnviz/checkpoints/README.md
     f"MHA, GQA and MQA share one training run up to {N_AS_MHA:,} of {N_TRAINED_ON:,} tokens; then the KV heads "
-    "of this MHA were averaged into groups, and each model was trained separately. MLA had its own run: its heads do "
-    "not correspond to theirs."
+    "of this MHA were averaged into groups, and each model was trained separately. MLA had its own run."
 )
+OWN_RUN = "MLA's heads do not correspond to the others': it was trained by itself."
 STOPPED = "ablation stopped"  # session key: the (ablation, model, text) whose measurement the user has stopped
 CROSS = "cross"  # the kind of attention of a saved run
 MAX_SIMILAR = 10  # heads of another model in the table
@@ -140,10 +140,12 @@ def family(view: View) -> None:
             st.segmented_control, "Layer", "layer", reruns=SELECTED, shown=layer,
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
-    members = compute_groups.variants(view.settings)
-    st.markdown(f"## Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
-    trained = f" {TRAINING}" if _is_trained(view) else ""
-    st.caption(f"The {first_of(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
+    members, is_trained = compute_groups.variants(view.settings), _is_trained(view)
+    charts.heading(
+        f"Layer {layer} in {count(len(members), 'model')}, coloured by KV head",
+        f"The {first_of(len(ids), 'token')} of the text. Each row of a map is a query. {OWN_RUN * is_trained}".rstrip(),
+        TRAINING * is_trained,
+    )
     for member in members:
         config, traced = models.config_of(member), models.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
         st.markdown(f"**{attention_name(config)}**: {_sharing(config, head)}")

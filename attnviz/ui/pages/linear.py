@@ -57,16 +57,19 @@ def implied(view: View) -> None:
             _choose_head(view, "Softmax head", "softmax_head", is_softmax, beside)
             maps.append(_softmax(view, beside, linear))
         head = compute_linear.linear_head_of(linear)
-        _choose_head(linear, "Linear head", "linear_head", is_linear, head)
-    maps.append(_implied(linear, head, view))
+        implied_map, checked = _implied(linear, head, view)
+        _choose_head(linear, "Linear head", "linear_head", is_linear, head, checked)
+        maps.append(implied_map)
     linked_maps(maps, view.labels, "implied-maps", (view.query, view.key))
 
 
-def _choose_head(view: View, label: str, field: str, kind: Callable[[Layer], bool], shown: tuple[int, int]) -> None:
+def _choose_head(
+    view: View, label: str, field: str, kind: Callable[[Layer], bool], shown: tuple[int, int], more: str = ""
+) -> None:
     """Draw the choice of a head of this kind of layer."""
     state.control(
         st.selectbox, label, field, shown=f"{shown[0]}.{shown[1]}", options=compute_linear.heads(view, kind),
-        format_func=head_name, width=150, reruns=("implied", "tabs"),
+        format_func=head_name, width=150, reruns=("implied", "tabs"), help=more or None,
     )  # fmt: skip
 
 
@@ -76,11 +79,12 @@ def _softmax(view: View, head: tuple[int, int], linear: View) -> LinkedMap:
     return _linked(caption, one.weights_of(h), one.allowed, "weight", **_keys_of(view, head), top=1.0)
 
 
-def _implied(view: View, head: tuple[int, int], beside: View) -> LinkedMap:
+def _implied(view: View, head: tuple[int, int], beside: View) -> tuple[LinkedMap, str]:
+    """Return a linear head's map, and how it was checked."""
     one, found = view.trace.layers[head[0]], compute_linear.implied_of(view, head)
     taps = getattr(one.mixer, "taps", 1)
     caption = figures.implied_caption(found.weights, found.difference, taps, _name(view, head, beside))
-    return _linked(caption, found.weights, one.allowed, "effective weight", **_keys_of(view, head))
+    return _linked(caption, found.weights, one.allowed, "effective weight", **_keys_of(view, head)), caption.more
 
 
 def _linked(

@@ -8,7 +8,7 @@ from attnviz.compute import spoken as compute
 from attnviz.compute.spoken import Card
 from attnviz.compute.view import View
 from attnviz.figures.drawing import as_label, escaped
-from attnviz.phrases import count, day
+from attnviz.phrases import count, day, listed
 from attnviz.practice.drills import LEVELS
 from attnviz.ui import progress, route_bar, state
 from attnviz.ui.components.spoken_timer import spoken_timer
@@ -98,9 +98,9 @@ def _in_days(days: int) -> str:
 
 def _answer(card: Card) -> None:
     """The points to tick, the model answer, the follow-ups, and the view that shows it."""
-    st.markdown("### What a good answer says")
+    st.markdown("### What a good answer says", help=_sources(card))
     ticked = [
-        st.checkbox(as_label(compute.filled(point.text, card)), key=f"point-{card.id}-{i}", help=escaped(point.source))
+        st.checkbox(as_label(compute.filled(point.text, card)), key=f"point-{card.id}-{i}")
         for i, point in enumerate(card.points)
     ]
     st.caption(f"{sum(ticked)} of {count(len(ticked), 'point')} said")
@@ -111,6 +111,15 @@ def _answer(card: Card) -> None:
             st.markdown(escaped(compute.filled(answer, card)))
     name, address = compute.place(card)
     st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
+
+
+def _sources(card: Card) -> str:
+    """Say where the points come from, one line per source, in markdown."""
+    of: dict[str, list[str]] = {}
+    for number, point in enumerate(card.points, 1):
+        of.setdefault(point.source, []).append(str(number))
+    lines = (f"- {'point' if len(n) == 1 else 'points'} {listed(n)}: {escaped(source)}" for source, n in of.items())
+    return "\n".join(("Where they come from:\n", *lines))
 
 
 def _grades(card: Card) -> None:

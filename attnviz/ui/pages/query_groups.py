@@ -237,11 +237,9 @@ def _equal(view: View) -> None:
         " Where a formulation needs another number of KV heads, the layer's own are copied to each query head, or "
         "averaged into one." * view.config.mixer.shares_kv_heads
     )
-    st.markdown(
-        f"## Layer {layer}: {_agreement(checks)}\n\n"
-        f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}.{copied}\n\n"
-        + _equalities(checks)
-    )
+    on = f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}.{copied}"
+    charts.heading(f"Layer {layer}: {_agreement(checks)}", more=f"{on}\n\n{_tolerances(checks)}")
+    st.markdown(_equalities(checks))
     if view.config.mixer.absorbed:
         st.caption("The absorbed form is compared in the tab “Multi-head latent attention”.")
 
@@ -263,17 +261,24 @@ def _work(view: View) -> None:
 
 
 def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
-    """Format the checks in markdown, each with its largest difference in both precisions."""
+    """Format the checks in markdown, each with its largest difference in float32."""
     return "\n\n".join(_equality(single, double) for single, double in found)
 
 
 def _equality(single: Comparison, double: Comparison) -> str:
     sign = ":material/check:" if single.equal and double.equal else ":material/close:"
-    numbers = ", ".join(
-        f"**{_difference(c)}** in {c.dtype} (tolerance {written(c.tolerance, '.1e')})" for c in (single, double)
-    )
     against = f"{single.left[0].upper()}{single.left[1:]}; compared with: {single.right}."
-    return f"{sign} **{single.claim}**: {numbers}  \n:small[{against}]"
+    return f"{sign} **{single.claim}**: {_difference(single)}  \n:small[{against}]"
+
+
+def _tolerances(found: list[tuple[Comparison, Comparison]]) -> str:
+    """Say how far the two sides of each check differ in both precisions, and how far they may: a list in markdown."""
+    head = "Largest differences between the two outputs, and their tolerance for rounding:"
+    numbers = (
+        ", ".join(f"{_difference(c)} in {c.dtype} (tolerance {written(c.tolerance, '.1e')})" for c in pair)
+        for pair in found
+    )
+    return "\n".join([f"{head}\n", *(f"- {pair[0].claim}: {of}" for pair, of in zip(found, numbers, strict=True))])
 
 
 def _difference(c: Comparison) -> str:
@@ -402,11 +407,12 @@ def _latent(view: View) -> None:
             found = [each for each in found if each[0].claim == ABSORBED]
         charts.show(latent.absorbing(config, len(view.ids)), "absorbing")
     with right, st.container(key="latent-checks"):
-        st.markdown(f"## MLA, layer {layer}: {_agreement(found)}")
-        st.caption(
-            f"{_which_latent(view)}: {latent.shape(config)} (DeepSeek-V2, arXiv 2405.04434). Absorbed: W_UK is applied "
+        charts.heading(
+            f"MLA, layer {layer}: {_agreement(found)}",
+            f"{_which_latent(view)}: {latent.shape(config)}. Absorbed: W_UK is applied "
             "to the query and W_UV after the weighted sum, so decoding expands no keys or values. RoPE between W_UK "
-            "and the query would prevent this, so position is carried by a separate small key that all heads share."
+            "and the query would prevent this, so position is carried by a separate small key that all heads share.",
+            f"MLA is that of DeepSeek-V2 (arXiv 2405.04434).\n\n{_tolerances(found)}",
         )
         st.markdown(_equalities(found))
 

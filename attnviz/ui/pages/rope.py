@@ -219,7 +219,7 @@ def _layouts(view: View) -> None:
         "Compare the maps: in the model's layout, in the other one, and in that one with reordered rows of W_q and W_k."
     )
     head, compared, n_pairs = _head(view), compute_rope.compared_layouts(view), len(compute_rope.frequencies(view))
-    st.markdown(rope_layouts.layout_finding(compared))
+    st.markdown(rope_layouts.layout_finding(compared), help=rope_layouts.reordered_text(compared))
     charts.show(rope_layouts.layout_pairs(compared.order, n_pairs, view.mixer.rotary_start), "layout-pairs")
     own = view.config.rope_layout
     as_run, other = LAYOUTS[own], LAYOUTS[rope_equalities.OTHER_LAYOUT[own]]

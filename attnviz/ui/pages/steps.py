@@ -205,7 +205,10 @@ def _tiles(view: View) -> None:
         st.select_slider, "Keys per tile", "block", options=sizes, shown=min(view.settings.block, n), width=420
     )
     tiled, (layer, head) = compute_steps.tiled_of(view), view.layer_and_head
-    st.markdown(f"Layer {layer}, head {head}, {figures.tiles_text(n, tiled.largest_difference)} (arXiv 2205.14135).")
+    st.markdown(
+        f"Layer {layer}, head {head}: each query reads its keys in tiles, as FlashAttention does.",
+        help=f"For {figures.tiles_text(n, tiled.largest_difference)} (arXiv 2205.14135).",
+    )
     hue = theme.kv_colour(view.mixer.kv_head_of[head], view.config.n_kv_heads)
     left, right = st.columns(2, gap="large")
     with left:
