@@ -166,12 +166,13 @@ def work(compared: Compared) -> Drawing:
     )
     latent = compared.without.multiplications != n * compared.with_cache.multiplications
     every = "both" if n == 2 else f"all {n}"
+    mixed = compared.weights != "float32"  # unlike the numbers on most pages
     return Drawing(
         figure,
         title=f"With a cache, a step computes 1 token instead of {n}",
         note=f"The step that reads the last of {count(n, 'token')}. With a cache it reads the keys and values of "
         f"{every}, its own included. Without one {every} are recomputed: {number_text(share.value)} times the "
-        "multiplications.",
+        f"multiplications. {stored_text(compared.weights) * mixed}".rstrip(),
         more=f"{stored_text(compared.weights)} "
         "The tokens are the prompt's and all that were written, also those stepped back over. Counted by formula, "
         f"masked scores and the logits of {every} included; bars of one unit share a linear scale. Largest difference "

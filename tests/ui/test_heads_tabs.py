@@ -8,7 +8,7 @@ import pytest
 from attnviz import checkpoints
 from attnviz.session.pages import PAGES
 from attnviz.ui.pages import heads_studies
-from tests.pages import HEADS, opened, said
+from tests.pages import HEADS, behind, opened, said
 
 LONG_AND_MANY = {  # 512 tokens, and too many weights to keep at once: they are computed a layer at a time
     "text": "a **x** $y$ <b> " * 60, "model": "own", "n_heads": "14", "d_model": "112", "n_layers": "3",
@@ -30,8 +30,8 @@ def test_how_the_models_were_trained_is_what_the_model_card_says():
     assert "MLA had one run of its own" in card and "averaged into groups" in card
     numbers = re.findall(r"\d[\d,]*\d", heads_studies.TRAINING)
     assert numbers and all(f" {number} " in card for number in numbers)
-    assert heads_studies.TRAINING in said(opened(HEADS, heads_part="family"))
-    assert heads_studies.TRAINING not in said(opened(HEADS, heads_part="family", model="own"))
+    assert heads_studies.TRAINING in behind(opened(HEADS, heads_part="family"))
+    assert heads_studies.TRAINING not in behind(opened(HEADS, heads_part="family", model="own"))
 
 
 def test_masks_and_ablation_say_the_same_loss():
