@@ -45,6 +45,11 @@ def is_open(expander: Any) -> bool:
     return expander.open
 
 
+def beside(key: str) -> Any:
+    """Return the place of what belongs into the row of a component's own buttons, right above."""
+    return st.container(key=f"beside-{key}")
+
+
 def on_demand(label: str, make: dict[str, Callable[[], Drawing | Caption]]) -> None:
     """Expander whose drawings, by key, are computed only when it is opened; the page already shows their content.
 

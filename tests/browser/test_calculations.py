@@ -87,6 +87,18 @@ def they_are_remembered_when_the_page_is_loaded_again_without_a_flash(page: Page
     other.close()
 
 
+def each_drawing_has_one_row_of_actions(page: Page) -> None:
+    """Also where its calculation or its numbers are Streamlit's and its buttons a component's."""
+    for row in (
+        [".st-key-answer .save", ".st-key-calculation-answer summary"],
+        [".st-key-compared .save", ".st-key-compared summary"],
+        [".st-key-calculation-totals summary", ".st-key-numbers-totals summary"],
+    ):
+        first, second = (page.locator(each).bounding_box() for each in row)
+        middles = [box["y"] + box["height"] / 2 for box in (first, second)]
+        assert abs(middles[0] - middles[1]) < 6 and second["x"] > first["x"] + first["width"], (row, first, second)
+
+
 def a_printed_page_and_a_saved_picture_have_them(page: Page) -> None:
     bars = page.locator(".st-key-compared details")
     bars.locator("summary").click()
@@ -125,7 +137,8 @@ def kept(page: Page, place: str) -> bool | None:
 
 
 WALK = {
-    calculations_are_folded_and_come_back_as_one_left_them: "cost",
+    each_drawing_has_one_row_of_actions: "cost",
+    calculations_are_folded_and_come_back_as_one_left_them: "",
     they_are_remembered_when_the_page_is_loaded_again_without_a_flash: "",
     a_printed_page_and_a_saved_picture_have_them: "",
     each_drawing_has_a_link_of_its_own: "",

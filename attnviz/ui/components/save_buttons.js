@@ -1,4 +1,4 @@
-// Buttons that save a component's picture, and one that opens it full-screen. about() returns the argument for `save.js`; it is called
+// Buttons that save a component's picture, and one that opens it full-screen, in one row with its calculation. about() returns the argument for `save.js`; it is called
 // on a press.
 import { boxOf, el, zoomOf } from "./call.js";
 import { keyOf } from "./folded.js";
@@ -8,9 +8,11 @@ const LARGEST_ON_SCREEN = 3, FILLING = 1.25, NARROWER = [5, 10, 15, 20, 25, ""],
 
 export function saveButtons(root, about) {
   root.about = about;
-  if (root.querySelector(":scope > .save")) return;
-  const save = (kind) => document.attnvizSave.component(kind, root, root.about);
-  fillBar(root.appendChild(el("div", "save")), keyOf(root), save, (kind) => `Save as ${kind}`, (add) => {
+  if (root.querySelector(":scope > .actions")) return;
+  const save = (kind) => document.attnvizSave.component(kind, root, root.about), folded = root.querySelectorAll(".calculation");
+  const actions = root.appendChild(el("div", "actions")), bar = actions.appendChild(el("div", "save"));
+  if (folded.length === 1) actions.append(folded[0]); // one of several is that of its panel
+  fillBar(bar, keyOf(root), save, (kind) => `Save as ${kind}`, (add) => {
     if (document.fullscreenEnabled) fullScreen(root, (label, then) => add(label, label, then));
   });
 }

@@ -48,7 +48,8 @@ def question(view: View) -> None:
         return
     st.markdown(figures.sentence(answer), help=figures.memory_note(answer))
     to_scale([figures.panel(answer)], "answer")
-    charts.calculation(*figures.calculation(answer), "answer")
+    with charts.beside("answer"):
+        charts.calculation(*figures.calculation(answer), "answer")
 
 
 def _model(view: View) -> None:

@@ -230,7 +230,8 @@ def path(view: View) -> None:
         view.trace, view.labels, cell.layer, cell.head, cell.query, cell.key, key_labels=view.key_labels
     )
     head_path(view.trace, view.key_labels, cell, caption, key="head-path", on_cell=_take_cell)
-    charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
+    with charts.beside("head-path"):
+        charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
 
 
 def _role(view: View, cell: Cell) -> str:

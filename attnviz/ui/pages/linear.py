@@ -151,7 +151,8 @@ def _state(view: View) -> None:
     kept = figures.kept_text(linear.config, head[0])
     caption = figures.state_caption(written, view.labels, _name(linear, head, view), kept)
     state_player(written, view.labels, compute_linear.after(view), hue, caption, "state-player", legend)
-    charts.on_demand("Numbers and downloads", {"state-numbers": lambda: caption})
+    with charts.beside("state-player"):
+        charts.on_demand("Numbers and downloads", {"state-numbers": lambda: caption})
 
 
 def _keys_of(view: View, head: tuple[int, int]) -> dict[str, Any]:

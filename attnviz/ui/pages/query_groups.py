@@ -174,13 +174,14 @@ def scale(view: View) -> None:
         return
     legend = [(kv_colour(kv, config.n_kv_heads), f"KV {kv}") for kv in range(config.n_kv_heads)]
     to_scale([groups.projections_panel(config), work], "stored", legend)
-    charts.on_demand(
-        "Numbers and downloads",
-        {
-            "projections": lambda: groups.projections_caption(config),
-            "cache": lambda: groups.cache_caption(measured, config),
-        },
-    )
+    with charts.beside("stored"):
+        charts.on_demand(
+            "Numbers and downloads",
+            {
+                "projections": lambda: groups.projections_caption(config),
+                "cache": lambda: groups.cache_caption(measured, config),
+            },
+        )
 
 
 @state.part("maps", comparable)

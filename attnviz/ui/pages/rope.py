@@ -92,7 +92,8 @@ def rotation(view: View) -> None:
         (rotated.m, rotated.n), view.labels, _head(view).colour, _reads(view),
     )  # fmt: skip
     rope_pair.rope_pair(data, key="rope-pair")
-    charts.calculation(caption.formula, caption.legend, "rope-pair")
+    with charts.beside("rope-pair"):
+        charts.calculation(caption.formula, caption.legend, "rope-pair")
 
 
 def selection(view: View) -> None:
