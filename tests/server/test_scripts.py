@@ -65,7 +65,7 @@ def test_what_a_script_imports_comes_before_it_whatever_folder_it_is_in(monkeypa
 def test_the_styles_of_what_a_component_imports_come_before_its_own(monkeypatch):
     monkeypatch.setattr("streamlit.components.v2.component", lambda name, *, css, **_: css)
     sent, folder = declared("head_grid", ""), COMPONENTS
-    names = "call", "folded", "save_choices", "save_buttons", "head_grid"
+    names = "call", "save_choices", "save_buttons", "head_grid"
     assert sent == "".join((folder / f"{each}.css").read_text() for each in names)
 
 

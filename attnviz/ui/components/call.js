@@ -75,6 +75,9 @@ export function roundStep(least) {
 // The elements of a component by their class.
 export const partsOf = (root, names) => Object.fromEntries(names.map((name) => [name, root.querySelector(`.${name}`)]));
 
+// The key of a component on the page.
+export const keyOf = (root) => root.getRootNode().host.closest("[class*=st-key-]").className.match(/st-key-([\w-]+)/)[1];
+
 // Keys: one that presses a button, and one that is the browser's own, with a modifier.
 export const presses = (e) => e.key === "Enter" || e.key === " ";
 export const isBrowsers = (e) => e.ctrlKey || e.altKey || e.metaKey;

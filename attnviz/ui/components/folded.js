@@ -1,7 +1,7 @@
 // Equations and letters, folded until one opens them; this browser remembers which are open (remembered.js). That of the drawing which a
 // lesson points at is open, unless it was closed there. A picture that is saved has them (save.js), and so has a printed page
 // (server/printed.js). Those of charts are Streamlit's expanders: chart_calculations.js folds them likewise.
-import { el } from "./call.js";
+import { el, keyOf } from "./call.js";
 import { remember, wasLeftOpen } from "./remembered.js";
 
 const roots = new Set(), LESSON = "attnviz-lesson"; // components; the event of another drawing that is pointed at
@@ -40,8 +40,6 @@ export function foldAll(root) {
     details.firstElementChild.onclick = () => fold.remember(!details.open);
   }
 }
-
-export const keyOf = (root) => root.getRootNode().host.closest("[class*=st-key-]").className.match(/st-key-([\w-]+)/)[1];
 
 // Opens all, of a picture that is saved or of the page; returns a function that undoes it.
 export function unfolded(root) {

@@ -1,7 +1,6 @@
 // Buttons that save a component's picture, and one that opens it full-screen, in one row with its calculation. about() returns the argument for `save.js`; it is called
 // on a press.
-import { boxOf, el, zoomOf } from "./call.js";
-import { keyOf } from "./folded.js";
+import { boxOf, el, keyOf, zoomOf } from "./call.js";
 import { fillBar } from "./save_choices.js";
 
 const LARGEST_ON_SCREEN = 3, FILLING = 1.25, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // maximal zoom; that of a drawing which fills the screen by itself; padding tried on each side, % of the width; milliseconds until redrawn

@@ -269,7 +269,7 @@ def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
 def _equality(single: Comparison, double: Comparison) -> str:
     sign = ":material/check:" if single.equal and double.equal else ":material/close:"
     against = f"{single.left[0].upper()}{single.left[1:]}; compared with: {single.right}."
-    return f"{sign} **{single.claim}**: {_difference(single)}  \n:small[{against}]"
+    return f"{sign} **{single.claim}**: largest difference {_difference(single)}  \n:small[{against}]"
 
 
 def _tolerances(found: list[tuple[Comparison, Comparison]]) -> str:
