@@ -21,6 +21,7 @@ from tests.pages import (
     HEADS,
     STEPS,
     checked,
+    in_the_open,
     linked,
     opened,
     pictures,
@@ -62,6 +63,7 @@ def test_every_page_and_tab(name, own_machine, tmp_path):
         app = opened(page.file, model=model, run_kind=KINDS[name], **({"tab": tab} if tab else {}))
         assert not app.error and not app.warning, (page.path, tab, sentences(app))
         assert pictures(app) or sentences(app) or page.path in DRAW_NOTHING, (page.path, tab)
+        assert page.path == "lessons" or in_the_open(said(app)) == [], (page.path, tab)
         if page.asks:
             assert Recorded.refusals[page.asks] in sentences(app) and not pictures(app), (page.path, tab)
 
