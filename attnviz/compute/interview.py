@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from attnviz.compute import mistakes, spoken
+from attnviz.compute.asked import asked_before, kind_of_mistake
 from attnviz.compute.practice import Attempt, pages_to_review, subject_name, tallies
 from attnviz.compute.view import View
 from attnviz.practice.drills import Question, make, question_set
 from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
 from attnviz.practice.drills.ranks import rank
-from attnviz.practice.drills.sets import kinds_at
+from attnviz.practice.drills.sets import kinds_at, left_of
 from attnviz.practice.spoken.schedule import AGAIN, GOOD, HARD
 from attnviz.session.lesson import page_and_link
 from attnviz.session.pages.mistakes import MISTAKES
@@ -33,22 +34,28 @@ KNOWN, PARTLY = 0.75, 0.5  # share of a spoken question's points from which it w
 def begin(s: Settings, now: float) -> Attempt:
     """Begin the interview of the settings: the same questions for everyone with the link."""
     plan = ROUND * ROUNDS[s.interview]
-    waiting = {form: iter(questions(form, plan.count(form), s.question_set)) for form in FORMS}
+    without = asked_before(s)
+    waiting = {form: iter(questions(form, plan.count(form), s.question_set, without)) for form in FORMS}
     asked = tuple(next(waiting[form]) for form in plan)
     return Attempt(asked, now, 60.0 * int(s.interview), feedback=False, of="interview", plan=plan)
 
 
-def questions(form: str, n: int, seed: int) -> list[Question]:
-    """Return n questions of a form for a seed."""
+def questions(form: str, n: int, seed: int, without: Collection[str] = ()) -> list[Question]:
+    """Return n questions of a form for a seed. without: kinds that are not asked where enough others are left."""
     of = f"interview/{seed}"
     if form == "spoken":
-        return [of_card(card) for card in _cards(of)[:n]]
+        cards = {card.id: card for card in _cards(of)}
+        return [of_card(cards[id]) for id in left_of(cards, without, n)[:n]]
     if form == "mistake":
-        names = sorted(MISTAKES, key=lambda name: rank(of, name))
+        others = [name for name in MISTAKES if kind_of_mistake(name) not in without]
+        names = sorted(others, key=lambda name: rank(of, name))
         return [asked for name in names if (asked := of_mistake(name, rank(of, name)))][:n]
     if form == "code":
-        return [make(kind, rank(of, kind, i) % 10**6) for i, kind in enumerate(kinds_at(of, CODE_KINDS, n))]
-    drawn = question_set("", 3, 3 * n, seed)
+        return [
+            make(kind, rank(of, kind, i) % 10**6)
+            for i, kind in enumerate(kinds_at(of, left_of(CODE_KINDS, without, n), n))
+        ]
+    drawn = question_set("", 3, 3 * n, seed, without)
     return [asked for asked in drawn if asked.kind not in CODE_KINDS][:n]
 
 
@@ -86,7 +93,7 @@ def of_mistake(name: str, seed: int) -> Question | None:
     return Question(
         f"This code runs in {excerpt.files[0]}. Which line has the mistake?",
         ChoiceAnswer(tuple(shown), shown.index(line), explained, code=True), mistake.what,
-        link=("mistakes", {"mistake": name, "hunt": "0"}), code="\n".join(excerpt.lines), kind=f"mistake_{name}",
+        link=("mistakes", {"mistake": name, "hunt": "0"}), code="\n".join(excerpt.lines), kind=kind_of_mistake(name),
         subject="mistakes", level=2, seed=seed % 10**6,
     )  # fmt: skip
 

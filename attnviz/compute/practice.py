@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from attnviz.compute.asked import asked_before
 from attnviz.compute.lessons import lessons
 from attnviz.equations import tex_lines
 from attnviz.exercises import SPOKEN, SUBJECTS
@@ -127,13 +128,13 @@ class Attempt:
 
 def set_of(s: Settings) -> tuple[Question, ...]:
     """Return the question set of the settings: the same for everyone with the link."""
-    return tuple(question_set(s.subject, s.level, s.questions, s.question_set))
+    return tuple(question_set(s.subject, s.level, s.questions, s.question_set, asked_before(s)))
 
 
 def begin(s: Settings, of: str, progress: Progress, now: float) -> Attempt:
     """Begin a set, the mock interview or the missed questions."""
     if of == "interview":
-        asked = tuple(question_set("", 3, INTERVIEW_QUESTIONS, s.question_set))
+        asked = tuple(question_set("", 3, INTERVIEW_QUESTIONS, s.question_set, asked_before(s)))
         return Attempt(asked, now, 60.0 * INTERVIEW_MINUTES, feedback=False, of=of)
     if of == "missed":
         return Attempt(tuple(progress.again(MAX_REPEATED)), now, of=of)

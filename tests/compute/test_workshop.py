@@ -37,7 +37,7 @@ def test_it_has_each_step_of_a_lesson_with_its_numbers_and_each_answer():
 def test_the_answers_of_a_mistake_and_of_a_set_are_theirs():
     found = {item.title: item for item in workshop.plan().items}
     ((_, answer),) = workshop.steps(found["Find the mistake: grouping"])[0].asked
-    mistake = all_mistakes()["tiled_kv_heads"]
+    mistake = all_mistakes()["groups_mixed_up"]
     assert answer.startswith(f"{mistake.answers[mistake.answer]}. {mistake.title}")
     asked = workshop.steps(found["Four questions together"])[0].asked
     questions = question_set("cost", 2, 4, 64)

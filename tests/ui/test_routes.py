@@ -146,7 +146,7 @@ def next_is_primary(app) -> bool:
 
 def test_next_is_not_primary_in_a_set_until_it_is_ended():
     of = routes.routes()["interview-60"]
-    number, item = next((n, each) for n, each in enumerate(of.items, 1) if each.title == "Two questions on the cache")
+    number, item = next((n, each) for n, each in enumerate(of.items, 1) if each.title == "Two questions on decoding")
     app = opened(PRACTICE, **item.link, route=of.name, route_item=str(number))
     assert not next_is_primary(app) and "Press Start." in said(app)
     press(app, "start-set")
@@ -163,7 +163,7 @@ def test_next_is_not_primary_in_a_set_until_it_is_ended():
 
 
 def test_next_is_not_primary_in_a_mistake_until_its_question_is_answered():
-    app = opened(MISTAKES, mistake="tiled_kv_heads", hunt="1", route="interview-60", route_item="3")
+    app = opened(MISTAKES, mistake="groups_mixed_up", hunt="1", route="interview-60", route_item="3")
     assert not next_is_primary(app)
     press(app, "skip-line")
     assert not next_is_primary(app) and "Now answer the question below it" in said(app)

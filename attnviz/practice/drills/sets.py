@@ -16,21 +16,38 @@ GAPS = (3, 8, 20)  # answers to other questions until a missed one comes back
 _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
 
 
-def question_set(subject: str, level: int, n: int, seed: int) -> list[Question]:
-    """Return the questions of a set, the same for the same four arguments. A kind repeats only after every other kind
-    was used; with all subjects, the subjects alternate."""
-    of = f"set/{subject}/{level}/{seed}"
+def question_set(subject: str, level: int, n: int, seed: int, without: Collection[str] = ()) -> list[Question]:
+    """Return the questions of a set, the same for the same arguments."""
+    of = _name(subject, level, seed)
+    seen: Counter[str] = Counter()
+    asked = []
+    for name in kinds_of_set(subject, level, n, seed, without):
+        asked.append(make(name, rank(of, name, seen[name]) % 10**6))  # the same question if its place changes
+        seen[name] += 1
+    return asked
+
+
+def kinds_of_set(subject: str, level: int, n: int, seed: int, without: Collection[str] = ()) -> list[str]:
+    """Return the kinds of a set's questions. A kind repeats only after every other kind was used; with all subjects,
+    the subjects alternate. without: kinds that are not asked where enough others are left."""
+    of = _name(subject, level, seed)
     subjects = sorted([subject] if subject else SUBJECTS, key=lambda name: rank(of, name))
     names: list[str] = [""] * n
     for i, each in enumerate(subjects):
         places = names[i :: len(subjects)]
-        names[i :: len(subjects)] = kinds_at(f"{of}/{each}", [k.name for k in kinds_of(each, level)], len(places))
-    seen: Counter[str] = Counter()
-    asked = []
-    for name in names:
-        asked.append(make(name, rank(of, name, seen[name]) % 10**6))  # the same question if its place changes
-        seen[name] += 1
-    return asked
+        own = left_of([k.name for k in kinds_of(each, level)], without, len(places))
+        names[i :: len(subjects)] = kinds_at(f"{of}/{each}", own, len(places))
+    return names
+
+
+def _name(subject: str, level: int, seed: int) -> str:
+    return f"set/{subject}/{level}/{seed}"
+
+
+def left_of(names: Collection[str], without: Collection[str], n: int) -> list[str]:
+    """Return the names without some; all of them where fewer than n would be left."""
+    left = [name for name in names if name not in without]
+    return left if len(left) >= n else list(names)
 
 
 def kinds_at(seed: str, names: Collection[str], n: int) -> list[str]:
