@@ -11,7 +11,7 @@ from attnviz.analysis.search import Found, bracket_pairs, strongest_by_role, str
 from attnviz.compute.heads import words_in
 from attnviz.compute.models import Run
 from attnviz.compute.view import View
-from attnviz.figures.head_captions import shown_by_pair, shown_by_role, shown_by_selected
+from attnviz.figures.look_here_captions import shown_by_pair, shown_by_role, shown_by_selected
 from attnviz.session.examples import BRACKETS, LOOK_FOR, NAMES, PRONOUN, example_of
 from attnviz.text import Tokenizer
 from attnviz.trace import Trace

@@ -13,7 +13,7 @@ from attnviz.analysis.words import Words
 from attnviz.compute import examples, heads
 from attnviz.compute.models import Run
 from attnviz.compute.view import View
-from attnviz.figures.head_captions import HOW_IT_IS_FOUND, none_stands_out, on_merged_map, shown_by_position
+from attnviz.figures.look_here_captions import HOW_IT_IS_FOUND, none_stands_out, on_merged_map, shown_by_position
 from attnviz.figures.recorded_captions import LARGEST_OF_ALL, shown_by_weight
 from attnviz.layerwise import LayerwiseTrace
 

@@ -206,7 +206,7 @@ def _odds(view: View, at: int | None = None) -> np.ndarray:
 
 
 def _likeliest(view: View, at: int | None = None) -> str:
-    from attnviz.compute.heads import vocabulary
+    from attnviz.compute.vocabulary import vocabulary
 
     tokens = vocabulary(view.settings).after(view.ids[: view.query + 1])
     return quoted(tokens[int(_odds(view, at).argmax())])

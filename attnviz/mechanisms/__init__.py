@@ -18,12 +18,14 @@ from attnviz.mechanisms.layer import Layer, changed_fields, check_theta, layers_
 from attnviz.mechanisms.letters import LETTERS, letter
 from attnviz.mechanisms.lightning import Lightning
 from attnviz.mechanisms.mamba import Mamba, Mamba2
-from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Mixer, State, Vectors, Windowed, combined
+from attnviz.mechanisms.mechanism import Mechanism, State, Vectors, combined
+from attnviz.mechanisms.mixer import ABSORBED, Mixer
 from attnviz.mechanisms.others import Again, Other, per_layer_embeddings
 from attnviz.mechanisms.recorded import Recorded
 from attnviz.mechanisms.recurrent import Recurrent
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
 from attnviz.mechanisms.sparse import Indexed, IndexedGrouped, IndexedLatent
+from attnviz.mechanisms.windowed import Windowed
 
 OWN: dict[str, type[Mixer]] = {"gqa": Grouped, "mla": Latent}  # of a model of one's own: name in links -> mixer
 MIXERS: dict[str, type[Mixer]] = {"mha": Grouped, "gqa": Grouped, "mqa": Grouped, "mla": Latent}  # by `attention`

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import State, Vectors, Windowed, largest_share
+from attnviz.mechanisms.mechanism import State, Vectors, largest_share
+from attnviz.mechanisms.windowed import Windowed
 
 
 @dataclass(frozen=True, kw_only=True)

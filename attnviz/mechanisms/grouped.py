@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Self
 from attnviz.checks import ConfigError
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Vectors, Windowed, largest_share
+from attnviz.mechanisms.mechanism import Mechanism, Vectors, largest_share
+from attnviz.mechanisms.mixer import ABSORBED
+from attnviz.mechanisms.windowed import Windowed
 from attnviz.phrases import count
 
 GATES = ("width", "head")  # of the output: one for each of its numbers, or one per head

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Self
 from attnviz.checks import ConfigError
 from attnviz.equations import Expression, Value, function
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Vectors, Windowed, largest_share
+from attnviz.mechanisms.mechanism import Mechanism, Vectors, largest_share
+from attnviz.mechanisms.mixer import ABSORBED
+from attnviz.mechanisms.windowed import Windowed
 from attnviz.phrases import count, listed
 
 OWN_FIELDS = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")

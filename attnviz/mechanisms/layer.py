@@ -15,10 +15,12 @@ from attnviz.mechanisms.grouped import Grouped
 from attnviz.mechanisms.latent import Latent
 from attnviz.mechanisms.lightning import Lightning
 from attnviz.mechanisms.mamba import Mamba, Mamba2
-from attnviz.mechanisms.mechanism import Mechanism, Mixer, Windowed
+from attnviz.mechanisms.mechanism import Mechanism
+from attnviz.mechanisms.mixer import Mixer
 from attnviz.mechanisms.others import Again
 from attnviz.mechanisms.rwkv import ChannelMix, TimeMix
 from attnviz.mechanisms.sparse import IndexedGrouped, IndexedLatent
+from attnviz.mechanisms.windowed import Windowed
 
 PARTS = {  # by their name in metadata
     part.__name__.lower(): part

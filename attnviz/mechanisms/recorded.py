@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import ABSORBED, Mixer, Vectors
+from attnviz.mechanisms.mechanism import Vectors
+from attnviz.mechanisms.mixer import ABSORBED, Mixer
 from attnviz.phrases import count
 
 RAN_ELSEWHERE = "A saved run holds what a model computed, and not the model"

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from attnviz.equations import Expression, Value
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import ABSORBED, Mechanism, Mixer, Vectors, largest_share
+from attnviz.mechanisms.mechanism import Mechanism, Vectors, largest_share
+from attnviz.mechanisms.mixer import ABSORBED, Mixer
 from attnviz.phrases import count
 
 

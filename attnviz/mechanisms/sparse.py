@@ -13,7 +13,8 @@ from attnviz.equations import Expression, Value, function
 from attnviz.mechanisms.grouped import Grouped, GroupedShare
 from attnviz.mechanisms.latent import Latent
 from attnviz.mechanisms.letters import letter
-from attnviz.mechanisms.mechanism import ABSORBED, Mixer, Vectors, combined
+from attnviz.mechanisms.mechanism import Vectors, combined
+from attnviz.mechanisms.mixer import ABSORBED, Mixer
 
 
 @dataclass(frozen=True, kw_only=True)

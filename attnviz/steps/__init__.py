@@ -6,7 +6,8 @@ operations behind them. Nothing in this package is specific to attention.
 
 from attnviz.steps.arithmetic import Arithmetic, arithmetic
 from attnviz.steps.forms import with_absorbed, with_recurrent
-from attnviz.steps.recorder import Call, Line, Made, Operation, Run, Value, record, record_decode, record_file
+from attnviz.steps.recorder import record, record_decode, record_file
+from attnviz.steps.run import Call, Line, Made, Operation, Run, Value
 from attnviz.steps.walk import Picture, Selection, Shown, Source, Stop, Walk
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnviz.steps.recorder import Operation, Value
+from attnviz.steps.run import Operation, Value
 
 Index = tuple[int, ...]
 MOVES = {

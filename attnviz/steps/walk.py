@@ -15,7 +15,7 @@ import numpy as np
 
 from attnviz.steps.arithmetic import MOVES, Arithmetic, arithmetic
 from attnviz.steps.axes import axes_by_size
-from attnviz.steps.recorder import Call, Line, Made, Operation, Run, Value
+from attnviz.steps.run import Call, Line, Made, Operation, Run, Value
 
 MAX_ROWS, MAX_COLUMNS = 48, 64  # of a picture
 MAX_SOURCES = 4  # pictures of inputs per value

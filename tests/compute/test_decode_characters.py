@@ -7,8 +7,8 @@ import pytest
 from attnviz.characters import readable
 from attnviz.compute import decode as compute
 from attnviz.compute import queue
-from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
+from attnviz.compute.vocabulary import vocabulary
 from attnviz.session.settings import Settings
 from attnviz.ui.components.decode_player import Place, Text, pack
 

@@ -8,8 +8,8 @@ import pytest
 from attnviz import decode, modules
 from attnviz.compute import decode as decoding
 from attnviz.compute import steps as compute
-from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
+from attnviz.compute.vocabulary import vocabulary
 from attnviz.decode.sampling import uniform
 from attnviz.figures import step_captions as captions
 from attnviz.session.settings import Settings

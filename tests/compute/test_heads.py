@@ -11,7 +11,7 @@ from attnviz.analysis import roles as analysis
 from attnviz.analysis.heads import statistics
 from attnviz.analysis.rollout import reachable, rollout
 from attnviz.analysis.values import logit_effects
-from attnviz.compute import ablation, models
+from attnviz.compute import ablation, models, vocabulary
 from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View
 from attnviz.experiments.ablation import ablated, mean_outputs
@@ -53,11 +53,11 @@ def test_the_predicted_next_tokens_are_the_largest_of_the_softmax():
     settings = Settings(text="The little girl went to the forest with her dog. " * 3)  # more than are read at once
     view = View(settings)
     logits = models.model_of(settings)(torch.tensor([view.ids]))[0].detach().double()
-    labels = compute_heads.vocabulary(settings)
-    found = compute_heads.next_tokens_of(view)
+    labels = vocabulary.vocabulary(settings)
+    found = vocabulary.next_tokens_of(view)
     assert len(found) == len(view.ids) > ROWS_AT_ONCE
     for row, odds in zip(found, logits.softmax(-1).numpy(), strict=True):
-        best = np.argsort(-odds)[: compute_heads.MAX_NEXT]
+        best = np.argsort(-odds)[: vocabulary.MAX_NEXT]
         assert [label for label, *_ in row] == [labels[i] for i in best]
         assert [p for _, p, _ in row] == pytest.approx(odds[best], abs=5.1e-5)  # rounded to four decimals
 

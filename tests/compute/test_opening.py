@@ -10,9 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attnviz.compute import heads, models, query_groups
+from attnviz.compute import models, query_groups
 from attnviz.compute import opening as compute
 from attnviz.compute.view import View
+from attnviz.compute.vocabulary import vocabulary
 from attnviz.session import openable
 from attnviz.session.settings import Settings
 from tests.checkpoints.tokenizers import byte_level
@@ -161,11 +162,11 @@ def test_a_configuration_or_tokenizer_that_was_changed_is_read_again(tmp_path):
     facts = json.loads(names.read_text())
     facts["model"]["merges"], vocab = [], facts["model"]["vocab"]
     a, b = vocab["a"], vocab["b"]
-    assert [heads.vocabulary(settings)[i] for i in (a, b)] == ["a", "b"]
+    assert [vocabulary(settings)[i] for i in (a, b)] == ["a", "b"]
     vocab |= {"a": b, "b": a}
     names.write_text(json.dumps(facts))
     assert len(models.read("a dog", str(tmp_path))[1]) == 5 > len(ids)
-    assert [heads.vocabulary(settings)[i] for i in (a, b)] == ["b", "a"]
+    assert [vocabulary(settings)[i] for i in (a, b)] == ["b", "a"]
 
 
 def test_files_that_change_while_they_are_read_are_not_shown(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from attnviz.config import ModelConfig
 from attnviz.mistakes import all_mistakes
 from attnviz.modules import Transformer, attention, transformer
 from attnviz.steps import Walk, arithmetic, record, with_absorbed
-from attnviz.steps.recorder import HalfWeight, Run
+from attnviz.steps.run import HalfWeight, Run
 from attnviz.steps.walk import Selection, _sizes
 from attnviz.trace import trace
 

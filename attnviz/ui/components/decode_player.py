@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from attnviz.characters import Span, marks, readable
-from attnviz.compute.heads import Vocabulary
+from attnviz.compute.vocabulary import Vocabulary
 from attnviz.config import ModelConfig
 from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures

@@ -11,8 +11,8 @@ from zlib import crc32
 import streamlit as st
 
 from attnviz.compute import decode as compute
-from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
+from attnviz.compute.vocabulary import vocabulary
 from attnviz.config import FAMILY
 from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures

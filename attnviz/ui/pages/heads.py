@@ -13,6 +13,7 @@ from attnviz.analysis.layers import Each
 from attnviz.compute import heads as compute_heads
 from attnviz.compute import look_here
 from attnviz.compute.view import View
+from attnviz.compute.vocabulary import next_tokens_of
 from attnviz.figures.drawing import Caption, Drawing, escaped
 from attnviz.figures.head_captions import MERGED, map_caption, path_caption, path_numbers
 from attnviz.figures.role_captions import DEFINITION, role_text, role_title, text_sentence, text_title
@@ -192,7 +193,7 @@ def read(view: View) -> None:
         return
     text_view(
         one.shares[head], one.allowed, view.key_labels, view.key_spans,
-        None if view.saved else compute_heads.next_tokens_of(view), query=view.query,
+        None if view.saved else next_tokens_of(view), query=view.query,
         name=f"L{layer} H{head}", key="text-view",
         on_query=lambda query: _take_cell(query, -1),
         of="weights" if one.mixer.attends else f"shares of {one.mixer.maps}",

@@ -15,6 +15,7 @@ from attnviz.compute import query_groups as compute_groups
 from attnviz.compute.compared import other_of
 from attnviz.compute.recorded import title_of
 from attnviz.compute.view import View, head_name
+from attnviz.compute.vocabulary import vocabulary
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import ablation as ablation_figures
@@ -257,7 +258,7 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
         f"the text; {view.origin}.{reference}{padding}"
     )
     actual = ids[query + 1] if query + 1 < len(ids) else None
-    words = compute_heads.vocabulary(s).after(ids[: query + 1])
+    words = vocabulary(s).after(ids[: query + 1])
     drawing = ablation_figures.next_tokens(before.odds, after.odds, words, view.labels[query], query, actual)
     charts.show(drawing, "next-tokens")
     return before.loss, after.loss

@@ -7,6 +7,7 @@ import streamlit as st
 
 from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View, head_name
+from attnviz.compute.vocabulary import vocabulary
 from attnviz.figures import head_detail, head_values, heads
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.theme import kv_colour, kv_scale
@@ -98,7 +99,7 @@ def writes(view: View) -> None:
         charts.show(head_values.output_norms(written, view.labels, view.query, name, colour), "norms")
     with right:
         effects = compute_heads.logit_effects_of(view)
-        words = compute_heads.vocabulary(view.settings).after(view.ids[: view.query + 1])
+        words = vocabulary(view.settings).after(view.ids[: view.query + 1])
         bars = head_values.logit_bars(effects, words, view.labels, view.query, name)
         charts.show(bars, "logits")
     for column, projected in zip(st.columns(2, gap="large"), (False, True), strict=True):

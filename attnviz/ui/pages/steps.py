@@ -9,8 +9,8 @@ import numpy as np
 import streamlit as st
 
 from attnviz.compute import steps as compute_steps
-from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
+from attnviz.compute.vocabulary import vocabulary
 from attnviz.figures import residual, theme, traffic
 from attnviz.figures import step_captions as captions
 from attnviz.figures import steps as figures
