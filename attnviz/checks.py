@@ -27,6 +27,14 @@ class ConfigError(ValueError):
     """Invalid setting. The message names the field, its value and the values allowed."""
 
 
+class LineError(ValueError):
+    """An error in a text file: the line, counted from 1, and the reason."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line, self.reason = line, reason
+
+
 def whole(name: str, value: object, low: int = 1, high: int | None = None) -> None:
     """Raise ConfigError unless value is a whole number from `low` to `high` (by default from `LARGEST`)."""
     high = LARGEST.get(name, LARGEST_OTHERWISE) if high is None else high

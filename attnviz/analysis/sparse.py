@@ -35,11 +35,6 @@ def ranks(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     return np.where(allowed, found, scores.shape[-1])
 
 
-def kept_share(dense: np.ndarray, rank: np.ndarray, k: int) -> np.ndarray:
-    """Return the share of each query's dense weight (T, S) on its k best keys: (T,)."""
-    return np.where(rank < k, dense, 0.0).sum(-1)
-
-
 def errors_by_k(dense: np.ndarray, rank: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Return ‖o_k − o‖ / ‖o‖ for k = 1 … S, the mean over the queries: (S,).
 

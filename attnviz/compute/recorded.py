@@ -30,7 +30,6 @@ from attnviz.session.openable import MAX_HEADS, MAX_LAYERS
 MAX_TOKENS = 512  # per side
 MAX_BYTES = 1_000_000_000  # of one run: 48 layers of 32 heads at 384 tokens
 MAX_HELD_BYTES = 1_500_000_000  # of all that are held, if more than one
-MAX_UPLOAD_BYTES = 200_000_000
 LONGEST_NAME, N_DIGITS = 24, 6  # characters of a file's or folder's name and of a digest, in a list
 LIMITS = Limits(nbytes=MAX_BYTES, n_tokens=MAX_TOKENS, n_heads=MAX_LAYERS * MAX_HEADS * 3)
 

@@ -26,8 +26,8 @@ def route(name: str) -> Route | None:
     return routes().get(name)
 
 
-def with_what_is_done(progress: Progress, today: str) -> Progress:
-    """Return progress in which what is done of the begun routes stays done, whatever is due again."""
+def with_done_items(progress: Progress, today: str) -> Progress:
+    """Return progress in which done items of the begun routes stay done, whatever is due again."""
     of = {name: noted(route, progress, today) for name, route in routes().items() if name in progress.routes}
     return replace(progress, routes={**progress.routes, **of})
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
+from attnviz.checks import LineError
 from attnviz.session.page import Page
 from attnviz.session.pages import ELEMENTS, PAGES
 from attnviz.session.settings import Settings
@@ -31,12 +32,8 @@ RESERVED = {
 }  # settings that a step's link must not contain
 
 
-class LessonError(ValueError):
-    """Syntax error in a lesson file: the line, counted from 1, and the reason."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}")
-        self.line, self.reason = line, reason
+class LessonError(LineError):
+    """An error in the file of a lesson or route."""
 
 
 @dataclass(frozen=True)

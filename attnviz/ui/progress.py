@@ -18,7 +18,7 @@ import streamlit as st
 from attnviz.compute.view import View, always
 from attnviz.exercises import CardState
 from attnviz.session import progress
-from attnviz.session.progress import LessonState, Missed, MistakeState, Progress, RouteState, TaskState
+from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState, TaskState
 from attnviz.ui import state
 from attnviz.ui.components.progress_store import progress_store
 
@@ -85,11 +85,6 @@ def judged(task: str, mistake: str | None) -> None:
     _put("tasks", task, TaskState(day, mistake or "", now()))
 
 
-def set_drills(counts: dict[str, tuple[int, int]], missed: Missed) -> None:
-    """Record the right and all answers by kind of question, and the missed questions."""
-    record(drills=counts, missed=missed)
-
-
 def set_card(id: str, card: CardState) -> None:
     """Record when a spoken question comes back."""
     record(cards={**_own().cards, id: card})
@@ -116,7 +111,7 @@ def _take(changed: Progress) -> None:
     if changed.routes:
         from attnviz.compute import routes  # imported late: it would delay pages without a route
 
-        changed = routes.with_what_is_done(changed, today().isoformat())
+        changed = routes.with_done_items(changed, today().isoformat())
     if changed != _own():
         st.session_state[_PROGRESS] = changed
         state.progress_changed()

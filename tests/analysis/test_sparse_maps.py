@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.analysis.sparse import errors_by_k, kept_share, ranks, softmax
+from attnviz.analysis.sparse import errors_by_k, ranks, softmax
 from attnviz.modules.sparse import top_k_mask
 
 CAUSAL = np.tri(11, dtype=bool)
@@ -17,11 +17,10 @@ def test_ranks_keep_what_the_mask_of_the_module_keeps():
         assert ((ranks(scores, CAUSAL) < k) == mask).all()
 
 
-def test_the_share_kept_and_the_error_by_hand():
+def test_the_error_by_hand():
     """Weights ¼ and ¾ on values 4 and 8, output 7; the index prefers the first key: with it alone 4, 3/7 off."""
     dense, v = np.array([[1, 0], [0.25, 0.75]]), np.array([[4.0], [8.0]])
     rank = ranks(np.array([[0.0, 0], [2, 1]]), CAUSAL[:2, :2])
-    assert kept_share(dense, rank, 1).tolist() == [1, 0.25]
     assert errors_by_k(dense, rank, v) == pytest.approx([(0 + 3 / 7) / 2, 0])
 
 

@@ -165,9 +165,9 @@ def test_what_was_done_stays_done_where_a_card_is_due_again():
         routes={of.name: RouteState(BEGAN, BEGAN, others)},
     )  # fmt: skip
     assert len(cards) == 3 and of.left(kept, TODAY) == [] and len(of.left(kept, "2026-11-30")) == 3
-    later = routes.with_what_is_done(kept, TODAY)
+    later = routes.with_done_items(kept, TODAY)
     assert of.left(later, "2026-12-05") == [] and of.done_on(later, "2026-12-05") == TODAY
-    assert routes.with_what_is_done(later, "2026-12-05") == later
+    assert routes.with_done_items(later, "2026-12-05") == later
     half = Progress(cards=kept.cards, routes={of.name: RouteState(BEGAN, BEGAN)})
     state = noted(of, half, TODAY)
     assert len(state.done) == 3 and state.through == "" and of.done_on(half, TODAY) == ""

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from attnviz.checks import LineError
+
 ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 ARXIV = re.compile(r"arXiv \d{4}\.\d{5}(, arXiv \d{4}\.\d{5})*")
 SOURCES = "“arXiv 2104.09864”, “computed: …” or “derivation”"
@@ -18,12 +20,8 @@ BLOCKS = ("Points", "Answer", "Follow-ups")
 N_POINTS, N_FOLLOW_UPS = (4, 7), (2, 3)
 
 
-class CardError(ValueError):
-    """An error in a file of cards: the line, counted from 1, and the reason."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}")
-        self.line, self.reason = line, reason
+class CardError(LineError):
+    """An error in a file of cards."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 // Zoom of the head grid: from all heads down to single cells, by wheel, pinch, keys and buttons.
 import { boxOf, el, slideHeight, TOUCH, zoomOf } from "./call.js";
 
-export const CELL = 24, STEP = 1.5; // maximal pixels per cell; factor per press
+const CELL = 24, STEP = 1.5; // maximal pixels per cell; factor per press
 
 export function zoomButtons(view) {
   const line = el("span", "zoom"), add = (text, name, press) => {

@@ -351,6 +351,12 @@ def two_models(view: View) -> None:
             scale, ground = view.settings.colour, st.context.theme.type
             drawing = heads.head_map(each.trace, each.labels, at, one, scale=scale, query=row, ground=ground)
             charts.show(drawing, f"model-{i}")
+    _most_similar(view, other, ranked)
+
+
+def _most_similar(view: View, other: View, ranked: list[tuple[int, int, float]]) -> None:
+    """Table of the other model's heads that resemble the selected one. ranked: (layer, head, difference)."""
+    layer, head = view.layer_and_head
     st.markdown(f"## Heads of {other.settings.model_name} most similar to L{layer} H{head}")
     if not ranked:
         st.info("With this mask each query may attend to one key only, so there are no scores to compare.")
