@@ -1,7 +1,8 @@
 // Zoom of the head grid: from all heads down to single cells, by wheel, pinch, keys and buttons.
 import { boxOf, el, slideHeight, TOUCH, zoomOf } from "./call.js";
 
-const CELL = 24, STEP = 1.5; // maximal pixels per cell; factor per press
+const CELL = 24; // maximal pixels per cell
+export const STEP = 1.5; // factor per press
 
 export function zoomButtons(view) {
   const line = el("span", "zoom"), add = (text, name, press) => {
