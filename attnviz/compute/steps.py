@@ -127,9 +127,18 @@ def stop_of(view: View, walk: Walk) -> int:
     """Return the index of the selected stop; by default the first that a mistake changes, or that makes something."""
     if view.settings.step >= 0:
         return min(view.settings.step, len(walk.stops) - 1)
-    first = walk.stops[0].line.call  # the model's own function
-    made = (i for i, stop in enumerate(walk.stops) if stop.line.call == first and stop.operations)
-    return next(iter([*_changed_stops(view, walk), *made]), 0)
+    return next(iter(_changed_stops(view, walk)), _first_made(walk))
+
+
+def decode_stop_of(view: View, walk: Walk) -> int:
+    """Return the index of the selected stop of a decode step; by default the first that makes something."""
+    return min(view.settings.decode_step, len(walk.stops) - 1) if view.settings.decode_step >= 0 else _first_made(walk)
+
+
+def _first_made(walk: Walk) -> int:
+    """Return the index of the first stop in the model's own function that makes something: past the signatures."""
+    first = walk.stops[0].line.call
+    return next((i for i, stop in enumerate(walk.stops) if stop.line.call == first and stop.operations), 0)
 
 
 def _changed_stops(view: View, walk: Walk) -> list[int]:

@@ -85,3 +85,13 @@ def test_the_token_chosen_is_looked_at_in_the_vocabulary_and_named() -> None:
     u = uniform(v.settings.draw_seed, len(step.ids))
     assert (ends[step.chosen - 1] if step.chosen else 0) <= u * ends[-1] < ends[step.chosen]
     assert len(pack(step.walk, labels, v.config.n_kv_heads, 0, words)) > 10_000
+
+
+@pytest.mark.parametrize("model", ["gqa-4", "mla"])
+def test_the_walk_opens_on_the_models_first_tensor_and_a_link_with_a_line_on_that(model: str) -> None:
+    v = view(model=model)
+    walk = compute.decode_step_of(v).walk
+    opening = walk.stops[compute.decode_stop_of(v, walk)]
+    assert walk.run.calls[opening.line.call].file == "transformer.py" and "embedding" in opening.operations
+    assert [compute.decode_stop_of(v.but(decode_step=n), walk) for n in (0, 5)] == [0, 5]
+    assert compute.decode_stop_of(v.but(decode_step=9_999), walk) == len(walk.stops) - 1

@@ -133,12 +133,12 @@ def test_a_model_of_ones_own_has_the_attention_and_the_sizes_that_were_chosen():
 @pytest.mark.parametrize(
     ("page", "link", "lines"),
     [
-        ("steps", {"step": "27"}, (27, 0, 0)),
-        ("steps", {"step": "27", "tab": "walk"}, (27, 0, 0)),
-        ("steps", {"step": "27", "tab": "lens"}, (27, 0, 0)),
+        ("steps", {"step": "27"}, (27, -1, 0)),
+        ("steps", {"step": "27", "tab": "walk"}, (27, -1, 0)),
+        ("steps", {"step": "27", "tab": "lens"}, (27, -1, 0)),
         ("steps", {"step": "27", "tab": "step"}, (-1, 27, 0)),  # an old link: all tabs had one number
-        ("practice", {"step": "27", "tab": "write"}, (-1, 0, 27)),
-        ("steps", {"step": "27", "tab": "write"}, (27, 0, 0)),  # from Practice: not a tab of this page
+        ("practice", {"step": "27", "tab": "write"}, (-1, -1, 27)),
+        ("steps", {"step": "27", "tab": "write"}, (27, -1, 0)),  # from Practice: not a tab of this page
         ("steps", {"step": "27", "tab": "step", "decode_step": "0"}, (27, 0, 0)),
         ("steps", {"step": "27", "tab": "step", "decode_step": "5", "own_step": "3"}, (27, 5, 3)),
     ],
@@ -149,7 +149,7 @@ def test_a_line_belongs_to_its_tab_and_an_old_link_opens_what_it_opened(page, li
 
 
 @pytest.mark.parametrize("tab", ["", "walk", "step", "lens", "write"])
-@pytest.mark.parametrize("lines", [(-1, 0, 0), (0, 0, 0), (27, 0, 0), (0, 5, 0), (27, 5, 0), (27, 0, 3), (0, 0, 3)])
+@pytest.mark.parametrize("lines", [(-1, -1, 0), (0, -1, 0), (27, 0, 0), (0, 5, 0), (27, 5, 0), (27, -1, 3), (0, 0, 3)])
 def test_lines_survive_a_link_in_each_tab(tab, lines):
     step, decode_step, own_step = lines
     settings = Settings(tab=tab, step=step, decode_step=decode_step, own_step=own_step)

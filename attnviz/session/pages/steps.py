@@ -35,7 +35,7 @@ class StepsSettings:
     """Settings of the Step by step page."""
 
     step: int = setting(-1, Number(-1, 9_999))  # the line of the walk; -1: where nobody has chosen one
-    decode_step: int = setting(0, Number(0, 9_999))  # the line of the walk through one decode step
+    decode_step: int = setting(-1, Number(-1, 9_999))  # likewise, of the walk through one decode step
     column: int = setting(-1, Number(-1, 2**20))  # of the tensors' last axis; -1: a row's entry of largest magnitude
     absorbed: bool = setting(False, Flag())  # absorbed form of MLA
     block: int = setting(16, Number(1, 512))  # keys per tile

@@ -184,8 +184,8 @@ def _take_more(view: View, ids: list[int], reached: int, number: int, n_known: i
 
 
 def _walk() -> None:
-    """Open this decode step in Step by step, at its first line."""
-    state.go("steps", replace(state.current(), tab="step", decode_step=0, column=-1))
+    """Open this decode step in Step by step, at its first line that makes something."""
+    state.go("steps", replace(state.current(), tab="step", decode_step=-1, column=-1))
 
 
 def _take_head(head: int) -> None:

@@ -112,7 +112,7 @@ def _decode_step(view: View) -> None:
         st.button("Back to Decode", key="to-decode", on_click=lambda: state.go("decode", state.current()))
     source_walk(
         step.walk, labels, view.config.n_kv_heads, key="decode-walk", words=words,
-        at=min(view.settings.decode_step, len(step.walk.stops) - 1),
+        at=compute_steps.decode_stop_of(view, step.walk),
         on_step=partial(take_step, field="decode_step"), on_entry=take_entry_of_last,
     )  # fmt: skip
 
