@@ -15,8 +15,10 @@ from pathlib import Path
 
 import attnviz
 from attnviz.checks import is_hub_id
+from attnviz.runs.file import check_run
 from attnviz.started import APP
 
+MAX_READ = 2**20  # bytes of a file that are looked at before the app starts
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[.*?\])?(?:==([\w.]+))?")  # a package's name, and its version if it is pinned
 OPENED = {  # option -> its environment variable, which the app reads
@@ -113,7 +115,43 @@ def existing(name: str) -> str:
 
 def model(name: str) -> str:
     """Return the absolute path of a model, or its hub id; a path wins, as in transformers. An argparse type."""
-    return name if is_hub_id(name) and not Path(name).exists() else existing(name)
+    if is_hub_id(name) and not Path(name).exists():
+        return name
+    folder = existing(name)
+    if not (Path(folder) / "config.json").is_file():
+        raise argparse.ArgumentTypeError(f"{folder} is no model: that is a folder with a config.json")
+    return folder
+
+
+def run(name: str) -> str:
+    """Return the absolute path of a file that begins as a saved run does. An argparse type."""
+    path = existing(name)
+    try:
+        check_run(path)
+    except (ValueError, OSError) as error:
+        raise argparse.ArgumentTypeError(getattr(error, "strerror", None) or str(error)) from error
+    return path
+
+
+def code(name: str) -> str:
+    """Return the absolute path of a Python file; one that does not exist yet is said how to write. An argparse type."""
+    path = Path(absolute(name))
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is a folder; a Python file is judged")
+    try:
+        if path.exists() and b"\0" in path.read_bytes()[:MAX_READ]:
+            raise argparse.ArgumentTypeError(f"{path} is no Python source: it has bytes that are not text")
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path} cannot be read: {error.strerror}") from error
+    return str(path)
+
+
+def lessons(name: str) -> str:
+    """Return the absolute path of a folder with lessons. An argparse type."""
+    folder = existing(name)
+    if not Path(folder).is_dir():
+        raise argparse.ArgumentTypeError(f"{folder} is a file; lessons are a folder of .md files")
+    return folder
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -121,11 +159,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="attnviz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", type=model, metavar="PATH|HUB-ID", help="open this model, in Hugging Face's layout")
-    parser.add_argument("--run", type=existing, metavar="FILE", help="open a run saved with attnviz.save_run")
+    parser.add_argument("--run", type=run, metavar="FILE", help="open a run saved with attnviz.save_run")
     parser.add_argument(
-        "--code", type=absolute, metavar="FILE", help="judge your own file on the page Practice, at every save"
+        "--code", type=code, metavar="FILE", help="judge your own file on the page Practice, at every save"
     )
-    parser.add_argument("--lessons", type=existing, metavar="FOLDER", help="show your own lessons")
+    parser.add_argument("--lessons", type=lessons, metavar="FOLDER", help="show your own lessons")
     parser.add_argument("--version", action="version", version=f"attnviz {attnviz.__version__}")
     return parser
 

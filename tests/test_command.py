@@ -5,11 +5,15 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import streamlit as st
 
 from attnviz import __main__ as command
-from attnviz.compute import own_code
+from attnviz.practice.judge import unusable
+from attnviz.runs.file import save_run
+from attnviz.server import open_browser
 from attnviz.session import lesson, openable
 from attnviz.started import APP
+from tests import saved_runs
 
 
 @pytest.fixture
@@ -52,12 +56,13 @@ def test_ctrl_c_is_no_failure_and_a_wrong_option_is_one(
 def test_paths_are_absolute_for_the_app(handed: list[list[str]], tmp_path: Path) -> None:
     for name in ("smol", "lessons"):
         (tmp_path / name).mkdir()
-    (tmp_path / "bert.safetensors").touch()
+    (tmp_path / "smol" / "config.json").touch()
+    save_run(tmp_path / "bert.safetensors", saved_runs.encoder())
     command.main(["--model", "smol", "--run=bert.safetensors", "--code", "new/gqa.py", "--lessons", "./lessons"])
     assert {variable: os.environ[variable] for variable in command.OPENED.values()} == {
         openable.FIRST: str(tmp_path / "smol"),
         openable.RUN: str(tmp_path / "bert.safetensors"),
-        own_code.VARIABLE: str(tmp_path / "new" / "gqa.py"),  # need not exist: the page says how it is written
+        openable.CODE: str(tmp_path / "new" / "gqa.py"),  # need not exist: the page says how it is written
         lesson.FOLDER: str(tmp_path / "lessons"),
     }
 
@@ -66,6 +71,7 @@ def test_a_hub_id_stays_one_unless_it_is_a_folder_here(handed: list[list[str]], 
     command.main(["--model", "Qwen/Qwen3-0.6B"])
     assert os.environ[openable.FIRST] == "Qwen/Qwen3-0.6B"
     (tmp_path / "Qwen" / "Qwen3-0.6B").mkdir(parents=True)
+    (tmp_path / "Qwen" / "Qwen3-0.6B" / "config.json").touch()
     command.main(["--model", "Qwen/Qwen3-0.6B"])
     assert os.environ[openable.FIRST] == str(tmp_path / "Qwen" / "Qwen3-0.6B")
 
@@ -81,6 +87,84 @@ def test_what_is_not_there_is_said(
     said = capsys.readouterr().err
     assert ended.value.code == 2 and handed == []
     assert f"argument {arguments[0]}: there is no file or folder {Path(arguments[1]).resolve()}" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--model", "empty"], "empty is no model: that is a folder with a config.json"),
+        (["--model", "./bin.py"], "bin.py is no model: that is a folder with a config.json"),
+        (["--run", "empty"], "empty is a folder; a saved run is one file"),
+        (["--run", "blank.py"], "blank.py is no saved run: it is not a safetensors file"),
+        (["--run", "bin.py"], "bin.py is no saved run: it is not a safetensors file"),
+        (["--code", "empty"], "empty is a folder; a Python file is judged"),
+        (["--code", "bin.py"], "bin.py is no Python source: it has bytes that are not text"),
+        (["--lessons", "blank.py"], "blank.py is a file; lessons are a folder of .md files"),
+    ],
+)
+def test_what_cannot_be_opened_is_said_before_the_app_starts(
+    handed: list[list[str]], capsys: pytest.CaptureFixture, arguments: list[str], reason: str
+) -> None:
+    Path("empty").mkdir()
+    Path("blank.py").touch()
+    Path("bin.py").write_bytes(b"\x93\0\xff" * 11)
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and handed == [] and reason in said and said.count("error:") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "reason"),
+    [
+        ("none.py", None, "There is no file {}."),
+        ("folder", ..., "{} is a folder; a Python file is judged."),
+        ("blank.py", b" \n", "{} is empty."),
+        ("bin.py", b"\x93\0\xff" * 11, "{} is no Python source: it has bytes that are not text."),
+        ("latin.py", b"# caf\xe9", "{} is no Python source: it has bytes that are not text."),
+    ],
+)
+def test_the_judge_says_in_one_sentence_what_is_wrong_with_a_file(
+    handed: list[list[str]], capsys: pytest.CaptureFixture, tmp_path: Path, name: str, written, reason: str
+) -> None:
+    path = tmp_path / name
+    if written is ...:
+        path.mkdir()
+    elif written is not None:
+        path.write_bytes(written)
+    for asked in ([], ["--task", "gqa"]):
+        assert command.main(["practice", "check", str(path), *asked]) == 2
+        assert capsys.readouterr() == ("", f"{reason.format(path)}\n")
+
+
+def test_a_source_in_its_declared_encoding_is_text(tmp_path: Path) -> None:
+    (path := tmp_path / "latin.py").write_bytes(b"# -*- coding: latin-1 -*-\n# caf\xe9")
+    assert unusable(path) == ""
+
+
+def test_a_skeleton_that_cannot_be_written_is_said(handed: list[list[str]], capsys: pytest.CaptureFixture) -> None:
+    Path("taken").touch()
+    for folder, reason in (("taken", "taken already exists"), ("taken/in", "taken/in/gqa.py cannot be written: Not a")):
+        assert command.main(["practice", "new", "gqa", "--folder", folder]) == 2
+        assert capsys.readouterr().err.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("started", "page"),
+    [
+        ({"ATTNVIZ_CODE": "/x/gqa.py", "ATTNVIZ_MODEL": "/x/m"}, "practice?tab=write"),
+        ({"ATTNVIZ_MODEL": "/x/m", "ATTNVIZ_LESSONS": "/x/l"}, "heads?model=%2Fx%2Fm"),
+        ({"ATTNVIZ_LESSONS": "/x/l"}, "lessons"),
+        ({}, ""),
+    ],
+)
+@pytest.mark.parametrize("base", ["", "viz"])
+def test_the_browser_opens_the_page_of_what_was_asked(
+    handed: list[list[str]], monkeypatch: pytest.MonkeyPatch, started: dict[str, str], page: str, base: str
+) -> None:
+    monkeypatch.setattr(st, "get_option", {"server.port": 8501, "server.baseUrlPath": base}.get)
+    os.environ.update(started)
+    assert open_browser.address() == f"http://localhost:8501/{'/'.join(filter(None, (base, page)))}"
 
 
 def test_practice_is_the_judge(handed: list[list[str]], capsys: pytest.CaptureFixture) -> None:

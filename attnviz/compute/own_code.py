@@ -27,6 +27,7 @@ from attnviz.practice.live import MAX_TOKENS, OF_ONE_HEAD, WITH_A_STATE, WITHOUT
 from attnviz.practice.on_shipped import OnShipped, run_on_shipped
 from attnviz.practice.task import LIMITS, SECONDS
 from attnviz.practice.tasks import TASKS
+from attnviz.session.openable import CODE
 from attnviz.session.settings import Settings
 
 __all__ = [
@@ -46,14 +47,13 @@ __all__ = [
     "verdict_of",
 ]
 
-VARIABLE = "ATTNVIZ_CODE"
 MAX_PASTED = 100_000  # characters
 LEAST_SHOWN = 5e-4  # as a share of the largest weight: the least difference, and weight above the diagonal, that shows
 
 
 def own_file() -> Path | None:
     """Return the file named in the environment, or None."""
-    name = os.environ.get(VARIABLE, "")
+    name = os.environ.get(CODE, "")
     return Path(name) if name else None
 
 

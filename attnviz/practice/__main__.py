@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from attnviz.practice.judge import judge, task_named_in
+from attnviz.practice.judge import judge, task_named_in, unusable
 from attnviz.practice.task import CHECK, LIMITS, SECONDS, Task
 from attnviz.practice.tasks import TASKS
 from attnviz.practice.verdict_text import verdict_text
@@ -26,6 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     if args.command == "tasks":
         print("\n".join(f"{task.name:<15} {task.title}" for task in TASKS.values()))
         return 0
+    if (problem := unusable(args.file)) and not (args.watch and args.task and not args.file.is_dir()):
+        print(problem, file=sys.stderr)
+        return 2
     name = args.task or task_named_in(args.file)
     if name not in TASKS:
         problem = f"{args.file} does not name a task" if name is None else f"There is no task {name!r}"
@@ -37,12 +40,16 @@ def main(arguments: list[str] | None = None) -> int:
 def new(task: Task, folder: Path) -> int:
     """Write the task's skeleton. An existing file is not overwritten."""
     file = folder / task.file
-    folder.mkdir(parents=True, exist_ok=True)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as written:
             written.write(task.source(folder.as_posix()))
     except FileExistsError:
-        print(f"{file} already exists and was not changed.", file=sys.stderr)
+        taken = file if file.exists() else folder  # a file stands where the folder should be
+        print(f"{taken} already exists and was not changed.", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{file} cannot be written: {error.strerror}.", file=sys.stderr)
         return 2
     print(f"{file}: {task.title}. Complete it, then run: {CHECK} {file}")
     return 0

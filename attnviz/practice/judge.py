@@ -21,7 +21,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from tokenize import detect_encoding
 from typing import Any
 
 import psutil
@@ -75,6 +77,27 @@ class Ended(Exception):
     """The child was stopped; the message says why."""
 
 
+def unusable(file: Path) -> str:
+    """Say why a file cannot be judged, in one sentence; "" if it can. It is read, not run."""
+    try:
+        if not file.exists():
+            return f"There is no file {file.absolute()}."
+        if not stat.S_ISREG(file.stat().st_mode):
+            return f"{file} is {'a folder' if file.is_dir() else 'not a regular file'}; a Python file is judged."
+        if (size := file.stat().st_size) > LARGEST_FILE:
+            return f"{file} has {size:,} bytes; at most {LARGEST_FILE:,} are allowed."
+        written = file.read_bytes()
+    except OSError as error:
+        return f"{file} cannot be read: {error.strerror}."
+    if not written.strip():
+        return f"{file} is empty."
+    try:
+        binary = b"\0" in written or not written.decode(detect_encoding(BytesIO(written).readline)[0])
+    except (SyntaxError, UnicodeDecodeError, LookupError):
+        binary = True
+    return f"{file} is no Python source: it has bytes that are not text." if binary else ""
+
+
 def task_named_in(file: Path) -> str | None:
     """Return the task in the file's line # TASK = "…", or None. The file is read, not run."""
     try:
@@ -94,13 +117,8 @@ def judge(
     """Run the file on inputs drawn with the seed (random by default) and compare its outputs with the right ones."""
     seed = secrets.randbelow(2**31) if seed is None else seed
     use_one_thread()
-    try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            return Verdict(problem=f"{file} is not a regular file.", seed=seed)
-        if (size := file.stat().st_size) > LARGEST_FILE:
-            return Verdict(problem=f"{file} has {size:,} bytes; at most {LARGEST_FILE:,} are allowed.", seed=seed)
-    except OSError as error:
-        return Verdict(problem=f"{file} cannot be read: {error.strerror}.", seed=seed)
+    if problem := unusable(file):
+        return Verdict(problem=problem, seed=seed)
     cases = task.cases(seed)
     right = [case.run(task.right) for case in cases]  # before a line of the file has run
     with tempfile.TemporaryDirectory(prefix="practice-", ignore_cleanup_errors=True) as name:

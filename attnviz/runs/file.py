@@ -86,11 +86,23 @@ def open_run(source: str | os.PathLike[str] | bytes, limits: Limits = Limits()) 
     """Open a saved run, a path or the file's bytes; ValueError if it is none, or larger than the limits."""
     if isinstance(source, bytes | bytearray | memoryview):
         return _opened(io.BytesIO(source), "the file", limits)
+    path = _one_file(source)
+    with path.open("rb") as file:
+        return _opened(file, path.name, limits)
+
+
+def check_run(source: str | os.PathLike[str]) -> None:
+    """Check that a file begins as a saved run does, without reading its tensors; ValueError or OSError if not."""
+    path = _one_file(source)
+    with path.open("rb") as file:
+        _header(file, path.name)
+
+
+def _one_file(source: str | os.PathLike[str]) -> Path:
     path = Path(source)
     if not path.is_file():
         raise RunError(f"{path} is a folder; a saved run is one file" if path.is_dir() else f"There is no file {path}.")
-    with path.open("rb") as file:
-        return _opened(file, path.name, limits)
+    return path
 
 
 def _opened(file: BinaryIO, name: str, limits: Limits) -> AttentionRun:

@@ -19,6 +19,7 @@ from attnviz.session.kinds import Kind
 ALLOWED = "ATTNVIZ_MODELS"  # environment variable: comma-separated hub ids and folders
 FIRST = "ATTNVIZ_MODEL"  # environment variable: the model of `make run MODEL=…`
 RUN = "ATTNVIZ_RUN"  # environment variable: a saved run, which is opened at once (`attnviz --run FILE`)
+CODE = "ATTNVIZ_CODE"  # environment variable: a person's own file for the page Practice (`attnviz --code FILE`)
 RUN_BEGINS = (
     "run:"  # a saved run's name in settings and links; then its path, or the digest and name of an uploaded file
 )
