@@ -68,7 +68,7 @@ NEXT_ON_THE_LEFT = {
     "ui": ("server",),  # its frame draws the workarounds that run in the browser
     "pages": ("ui",),
     "training": ("experiments",),
-    "__main__": ("practice",),  # the command: starts the app, or the judge
+    "__main__": ("practice", "runs"),  # the command: starts the app, or the judge
 }
 PACKAGES = {
     "checks": set(),
