@@ -8,17 +8,14 @@ app, and its welcome is no advertisement. No upstream issue.
 
 from __future__ import annotations
 
-import os
 import threading
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlencode
 
 import streamlit as st
 
-from attnviz.session.lesson import FOLDER
-from attnviz.session.openable import CODE, FIRST, started_with
+from attnviz.session.first_page import first_page
 
 
 @asynccontextmanager
@@ -35,14 +32,5 @@ def address() -> str:
     scheme = "https" if st.get_option("server.sslCertFile") else "http"
     bound, base = st.get_option("server.address"), st.get_option("server.baseUrlPath").strip("/")
     host = "localhost" if bound in (None, "", "0.0.0.0", "::") else bound
-    page = _first_page()
+    page = first_page()
     return f"{scheme}://{host}:{st.get_option('server.port')}/{base}{'/' * bool(base and page)}{page}"
-
-
-def _first_page() -> str:
-    """Return the page that shows what the app was started with; "", the overview, without anything."""
-    if os.environ.get(CODE):
-        return "practice?tab=write"
-    if first := started_with() or os.environ.get(FIRST):
-        return f"heads?{urlencode({'model': first})}"
-    return "lessons" if os.environ.get(FOLDER) else ""
