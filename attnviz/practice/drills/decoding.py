@@ -231,12 +231,12 @@ def _fits(m: ModelConfig, a: Accelerator, batch: int, tokens: int, bound: str, l
     if m.max_context is None or tokens > m.max_context:
         return False
     n_bytes, step = _step(m, batch, tokens)
-    if step.cache_bytes < least_cache * step.weight_bytes:
-        return False
+    if n_bytes > a.memory or step.cache_bytes < least_cache * step.weight_bytes:
+        return False  # most pairs, before what takes longer
     near = 0.5 < step.intensity / a.ridge < 2  # there it depends on what one counts
     by_weights = batch * step.weight_bytes / a.flops  # seconds; from what the question gives: 2 FLOPs per weight of 2 B
     same = (by_weights > step.reading_seconds(a)) == (bound == "compute")
-    return n_bytes <= a.memory and step.bound_by(a) == bound and same and not near
+    return step.bound_by(a) == bound and same and not near
 
 
 @lru_cache(maxsize=1024)

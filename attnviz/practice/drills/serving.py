@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from functools import lru_cache
 
 import torch
 
@@ -60,6 +61,7 @@ def _number_that_fits(m: ModelConfig, a: Accelerator, tokens: int) -> NumberAnsw
     )
 
 
+@lru_cache(maxsize=4096)
 def _filled(m: ModelConfig, a: Accelerator, tokens: int) -> tuple[int, int, int, int]:
     """Return the bytes of the memory, of the bf16 weights and of one sequence's cache, and how many sequences fit."""
     plan = plan_memory(m, a.memory, tokens, reserve=0)
