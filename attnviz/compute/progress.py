@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from attnviz.compute import spoken
 from attnviz.compute.lessons import lessons
-from attnviz.exercises import TASKS
+from attnviz.exercises import SPOKEN, TASKS
 from attnviz.phrases import count
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress
@@ -13,6 +14,14 @@ def due(progress: Progress, today: str) -> str:
     """Say how many spoken questions are due on this day (an ISO date), or return ""."""
     n = len(progress.due(today))
     return f"{count(n, 'spoken question')} due today" if n else ""
+
+
+def due_on(progress: Progress, today: str) -> str:
+    """Say how many answers are due on this day, and on what."""
+    ids, deck = progress.due(today), spoken.deck()
+    subjects = dict.fromkeys(SPOKEN[card.subject] for id in ids if (card := deck.get(id)))
+    on = f": {', '.join(subjects)}" if subjects else ""
+    return f"{count(len(ids), 'answer')} due today{on}"
 
 
 def done(progress: Progress) -> str:

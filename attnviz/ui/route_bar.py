@@ -141,6 +141,16 @@ def next_title() -> str:
     return route.item(following).title if following else ""
 
 
+def open_item() -> tuple[str, Item] | None:
+    """Return the name of the route that was opened last and its next item; None if there is none, or all is done."""
+    last = progress.get().route()
+    route = _route(last[0]) if last else None
+    if route is None or done_on(route.name):
+        return None
+    left = route.left(progress.get(), progress.today().isoformat())
+    return (route.name, route.item(left[0])) if left else None
+
+
 def done_on(name: str) -> str:
     """Return the day, "29 November", on which all of a route was done; "" before."""
     kept = progress.get()
@@ -185,11 +195,12 @@ def _button(label: str, name: str, shortcut: str, route: Route, to: int, active:
 
 
 def _is_elsewhere(route: Route, s: Settings) -> bool:
-    """Check whether another page or tab is open than the item's."""
+    """Check whether another page, tab or mistake is open than the item's."""
     from attnviz.compute import routes
 
     page, settings = routes.place(route, s.route_item, progress.get())
-    return state.page() != page or page.open_tab(s.tab) != page.open_tab(settings.tab)
+    other = "mistake" in route.item(s.route_item).link and s.mistake != settings.mistake
+    return state.page() != page or page.open_tab(s.tab) != page.open_tab(settings.tab) or other
 
 
 def _home() -> None:

@@ -1,5 +1,6 @@
 """The route bar without a browser: it leads on, skips what is done, and goes on where it was."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -178,3 +179,48 @@ def test_next_is_not_primary_in_an_answer_aloud_until_it_is_graded():
     assert not next_is_primary(app) and "choose how well you said it" in said(app)
     press(app, "grade-0")
     assert next_is_primary(app) and app.success[0].value.startswith("Saved: comes back today.")
+
+
+def test_the_front_page_goes_on_with_the_next_item_and_what_is_due():
+    assert {"due", "go-on-route"}.isdisjoint(each.key for each in opened(FRONT).button)
+    first, mistake, aloud, _ = ROUTE.items
+    kept = Progress(through(first.link["lesson"]), routes={ROUTE.name: RouteState(AT, AT)})
+    app = opened(FRONT, {"progress": kept})
+    button = app.button(key="go-on-route")
+    assert button.label == f"Go on: {mistake.title}, {mistake.minutes} minutes" and button.proto.type == "primary"
+    card = {aloud.link["card"]: CardState(TODAY.isoformat(), 1, 2.5, 1)}
+    app = opened(FRONT, {"progress": replace(kept, cards=card)})
+    assert app.button(key="due").label == "1 answer due today: Sharing keys and values"
+    assert [app.button(key=key).proto.type for key in ("due", "go-on-route")] == ["primary", "secondary"]
+    press(app, "go-on-route")
+    assert linked(app)["route_item"] == "2"
+
+
+def test_the_items_of_a_route_are_links_with_what_is_done_and_what_is_next(monkeypatch):
+    links = []
+    monkeypatch.setattr(
+        "streamlit.page_link", lambda file, label="", query_params=None, **_: links.append((label, query_params))
+    )
+    first, mistake, aloud, questions = ROUTE.items
+    kept = Progress(through(first.link["lesson"]), routes={ROUTE.name: RouteState(AT, AT, (aloud.id,))})
+    opened(LESSONS, {"progress": kept})
+    of = {link.get("route_item", "1"): label for label, link in links if link and link.get("route") == ROUTE.name}
+    assert len(of) == 4 and "8 minutes · done" in of["1"]
+    assert of["2"].replace("\\", "") == f"0:08 · {mistake.title}, 3 minutes · **next**"
+    assert of["3"].endswith("· done") and of["4"] == f"0:15 · {questions.title}, 5 minutes"
+
+
+def test_only_the_mistake_of_the_item_is_shown_until_one_asks_for_the_list():
+    at = {"mistake": "groups_mixed_up", "hunt": "1", "route": "interview-60", "route_item": "3"}
+    app = opened(MISTAKES, **at)
+    assert not [each for each in app.radio if str(each.key).startswith("list-")]
+    press(app, "skip-line")
+    press(app, "skip-mistake")
+    assert "next-mistake" not in [each.key for each in app.button]
+    app = opened(MISTAKES, **at)
+    press(app, "list-all")
+    assert [each for each in app.radio if str(each.key).startswith("list-")]
+    assert [each for each in opened(MISTAKES).radio if str(each.key).startswith("list-")]
+    other = opened(MISTAKES, **(at | {"mistake": "tiled_kv_heads"}))
+    press(other, "route-return")
+    assert linked(other)["mistake"] == linked(app)["mistake"]

@@ -8,11 +8,12 @@ from attnviz.compute import lessons as compute
 from attnviz.compute import routes
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
-from attnviz.phrases import count, day
+from attnviz.phrases import clock, count, day
 from attnviz.session.lesson import Lesson
 from attnviz.session.progress import LessonState
+from attnviz.session.route import Route
 from attnviz.ui import progress, route_bar, state
-from attnviz.ui.pages.lessons_workshop import timetable, workshop
+from attnviz.ui.pages.lessons_workshop import workshop
 
 COLUMNS = 2
 
@@ -49,11 +50,29 @@ def _route_list() -> None:
         done = len(route.items) - len(left)
         on = route_bar.done_on(route.name)
         so_far = f", done on {on}" if on else f", {done} of {len(route.items)} done" if done else ""
-        with st.container(horizontal=True, vertical_alignment="center", key=f"route-{route.name}", gap="small"):
+        with st.container(horizontal=True, vertical_alignment="top", key=f"route-{route.name}", gap="small"):
             label = "Begin again" if on else "Go on" if route.name in kept.routes else "Begin"
             st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name, bool(on)))
             with st.expander(f"**{route.title}** · {count(len(route.items), 'item')}{so_far}"):
-                st.markdown(f"{route.about}\n\n{timetable(route, left)}")
+                st.markdown(route.about)
+                _items(route, left)
+
+
+def _items(route: Route, left: list[int]) -> None:
+    """A link to each item: when it begins, its minutes, and whether it is done or comes next."""
+    kept = progress.get()
+    for n, (item, start) in enumerate(zip(route.items, route.starts(), strict=True), 1):
+        if item.day and not start:
+            st.markdown(f"**Day {item.day}**")
+        page, settings = routes.place(route, n, kept)
+        icon, said = ("radio_button_unchecked", "") if n in left else ("check_circle", " · done")
+        if left and n == left[0]:
+            icon, said = "arrow_forward", " · **next**"
+        title = f"{'Lesson: ' * bool(item.opened.lesson)}{escaped(item.title)}"
+        st.page_link(
+            page.file, label=f"{clock(start)} · {title}, {count(item.minutes, 'minute')}{said}",
+            icon=f":material/{icon}:", query_params=settings.to_link(),
+        )  # fmt: skip
 
 
 def _lesson_list(view: View) -> None:

@@ -21,7 +21,7 @@ WIDTH = 112  # of a QR code, in pixels: 3 cm on paper
 def workshop(view: View) -> None:
     """The times, each step with its address, then the answers."""
     plan = compute.plan()
-    st.markdown(f"## {escaped(plan.title)}\n\n{plan.about}\n\n{timetable(plan)}")
+    st.markdown(f"## {escaped(plan.title)}\n\n{plan.about}\n\n{_timetable(plan)}")
     with st.container(key="workshop-print"):  # not on paper: page_style.css
         st.caption("Print the page with your browser (Ctrl + P): the steps, then the answers on a second sheet.")
         if is_loopback(urlsplit(st.context.url or "").hostname or ""):
@@ -44,15 +44,12 @@ def workshop(view: View) -> None:
                 st.markdown(answers)
 
 
-def timetable(route: Route, left: list[int] | None = None) -> str:
-    """List the items in markdown: when each begins, what it is, and a tick unless it is among those that are left."""
-    lines = []
-    for n, (item, start) in enumerate(zip(route.items, route.starts(), strict=True), 1):
-        if item.day and not start:
-            lines.append(f"\n**Day {item.day}**\n")
-        tick = "" if left is None or n in left else " :green[:material/check:]"
-        lines.append(f"- {clock(start)} · {'Lesson: ' * bool(item.opened.lesson)}{escaped(item.title)}{tick}")
-    return "\n".join(lines)
+def _timetable(plan: Route) -> str:
+    """List the items in markdown: when each begins, and what it is."""
+    return "\n".join(
+        f"- {clock(start)} · {'Lesson: ' * bool(item.opened.lesson)}{escaped(item.title)}"
+        for item, start in zip(plan.items, plan.starts(), strict=True)
+    )
 
 
 def _step(step: Planned, key: str) -> None:

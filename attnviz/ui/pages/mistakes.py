@@ -13,7 +13,7 @@ from attnviz.mistakes.runs import format_number
 from attnviz.phrases import count, listed
 from attnviz.session.openable import MODEL_NAMES
 from attnviz.session.route import Item
-from attnviz.ui import charts, progress, state
+from attnviz.ui import charts, progress, route_bar, state
 from attnviz.ui.components.focus_next import focus_next
 
 EFFECTS = {
@@ -24,6 +24,7 @@ NO_EFFECT = "No effect on this text: the changed code ran, and computed the same
 ANSWERS = "answers to mistakes"  # session key, {id: last answer}; not in links, which open an unanswered question
 LINES = "lines of mistakes"  # session key, {id: index of the line chosen last}; not in links either
 FIRST_ANSWERS, FIRST_LINES = "first answers to mistakes", "first lines of mistakes"  # those that count
+LISTED = "mistakes listed"  # session key: the route's item, with its route, at which the list was asked for
 SKIPPED = -1
 REPAIR = "Lines with − are the mistaken ones, which run here; lines with + are what they should be."
 CHOSEN = ".st-key-mistake-list input:checked"  # of the list, where an arrow key goes on to the next mistake
@@ -33,12 +34,29 @@ LIST, QUESTION, REVEAL = "mistake-list", "mistake-question", "mistake-reveal"
 def show() -> None:
     """Draw the page."""
     st.markdown("Read the mistaken code, predict what it does, then see it run on your text.")
-    left, right = st.columns([2, 5], gap="medium")
-    with left:
-        choose()
-    with right:
+    if _is_alone():
+        st.button(f"All {len(all_mistakes())} mistakes", key="list-all", icon=":material/list:", on_click=_list_all)
         question()
+    else:
+        left, right = st.columns([2, 5], gap="medium")
+        with left:
+            choose()
+        with right:
+            question()
     reveal()
+
+
+def _is_alone() -> bool:
+    """Check whether only the mistake of a route's item is shown, until the person asks for the list."""
+    item, s = route_bar.item(), state.current()
+    if item is None or s.lesson or "mistake" not in item.link or st.session_state.get(LISTED) == (s.route, item.id):
+        return False
+    return item.opened.mistake == s.mistake
+
+
+def _list_all() -> None:
+    if item := route_bar.item():
+        st.session_state[LISTED] = (state.current().route, item.id)
 
 
 def prepare(view: View) -> None:
@@ -233,7 +251,7 @@ def _ask(mistake: Mistake) -> None:
     _verdict(mistake, given)
     if not _is_answered(mistake.id):
         st.button("Show the answer", key="skip-mistake", on_click=_answer, args=(mistake.id, ""))
-    elif following := _following(mistake.id):
+    elif not _is_alone() and (following := _following(mistake.id)):
         st.button("Next mistake", key="next-mistake", on_click=_go_on, args=(following,))
 
 

@@ -13,6 +13,7 @@ import streamlit as st
 
 from attnviz.analysis.layers import Arrays, Each
 from attnviz.compute.view import View, always, drawable
+from attnviz.phrases import count
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.session.pages.practice import DUE
 from attnviz.text import tokenizer
@@ -32,19 +33,46 @@ HUE = "The hue is that of the key/value (KV) head that the head reads."
 
 def show() -> None:
     """Draw the page: a sentence, the first lesson, all heads on the text, links to all pages."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(state.page().sentence, width="content")
-        name, title = FIRST_LESSON
-        with st.container(key="first-lesson", width="content"):
-            st.page_link(
-                PAGES["heads"].file, label=f"New to attention? Start with **{title}**", width="content",
-                query_params={"lesson": name}, icon=":material/arrow_forward:", icon_position="right",
-            )  # fmt: skip
+    first_thing()
     picture, links = st.columns([5, 3], gap="medium")
     with picture:
         maps()
     with links:
         page_links()
+
+
+@state.part("first", always)
+def first_thing(view: View) -> None:
+    """What is due today, and where the person's route goes on; without either, a sentence and the first lesson."""
+    kept, today = progress.get(), progress.today().isoformat()
+    due, following = kept.due(today), route_bar.open_item()
+    if not due and following is None:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(state.page().sentence, width="content")
+            _first_lesson()
+        return
+    with st.container(key="go-on", horizontal=True, gap="small"):
+        if due:
+            from attnviz.compute import progress as compute  # imported late: it would delay the page without progress
+
+            st.button(
+                compute.due_on(kept, today), key="due", icon=":material/event:", type="primary", on_click=_open_due
+            )
+        if following:
+            name, item = following
+            st.button(
+                f"Go on: {item.title}, {count(item.minutes, 'minute')}", key="go-on-route", on_click=route_bar.start,
+                args=(name,), type="secondary" if due else "primary", icon=":material/arrow_forward:",
+            )  # fmt: skip
+
+
+def _first_lesson() -> None:
+    name, title = FIRST_LESSON
+    with st.container(key="first-lesson", width="content"):
+        st.page_link(
+            PAGES["heads"].file, label=f"New to attention? Start with **{title}**", width="content",
+            query_params={"lesson": name}, icon=":material/arrow_forward:", icon_position="right",
+        )  # fmt: skip
 
 
 def has_maps(view: View) -> bool:
@@ -106,7 +134,6 @@ def routes() -> None:
                 st.button(
                     f"Begin again: {label}" if through else f"Go on: {label}" if begun else label,
                     key=f"begin-{name}", on_click=route_bar.start, args=(name, through),
-                    type="primary" if begun and not through else "secondary",
                 )  # fmt: skip
         if any(done.values()):
             st.caption(" ".join(f"Done on {on}: {ROUTES[name]}." for name, on in done.items() if on))
@@ -114,15 +141,12 @@ def routes() -> None:
 
 
 def where_you_are() -> None:
-    """Say what is due today and how far the person is; nothing where the browser keeps nothing."""
+    """Say how far the person is; nothing where the browser keeps nothing."""
     if progress.get().is_empty:
         return
     from attnviz.compute import progress as compute  # imported late: it would delay the page where nothing is kept
 
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="where-you-are"):
-        if due := compute.due(progress.get(), progress.today().isoformat()):
-            st.button(due, key="due", icon=":material/event:", type="primary", on_click=_open_due)
-        st.caption(compute.done(progress.get()))
+    st.caption(compute.done(progress.get()))
 
 
 def _open_due() -> None:
