@@ -71,7 +71,7 @@ def test_the_front_page_says_what_is_due_and_done_and_nothing_to_a_new_person():
     text = said(app)
     assert f"1 of {len(lessons()[0])} lessons done, 1 of " in text and "mistakes found, 1 of " in text
     assert "tasks passed" in text
-    assert app.button(key="due").label == "1 answer due today"
+    assert app.button(key="due").label == "**1 answer due today**"
     app.button(key="due").click()
     checked(app.run())
     assert linked(app) == {"tab": "aloud", "deck": "due"}

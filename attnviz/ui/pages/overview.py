@@ -56,12 +56,16 @@ def first_thing(view: View) -> None:
             from attnviz.compute import progress as compute  # imported late: it would delay the page without progress
 
             st.button(
-                compute.due_on(kept, today), key="due", icon=":material/event:", type="primary", on_click=_open_due
+                f"**{compute.due_on(kept, today)}**",
+                key="due",
+                icon=":material/event:",
+                type="primary",
+                on_click=_open_due,
             )
         if following:
             name, item = following
             st.button(
-                f"Go on: {item.title}, {count(item.minutes, 'minute')}", key="go-on-route", on_click=route_bar.start,
+                f"**Go on: {item.title}, {count(item.minutes, 'minute')}**", key="go-on-route", on_click=route_bar.start,
                 args=(name,), type="secondary" if due else "primary", icon=":material/arrow_forward:",
             )  # fmt: skip
 
