@@ -64,9 +64,10 @@ def first_thing(view: View) -> None:
             )
         if following:
             name, item = following
+            label = f"**Go on: {item.title}, {count(item.minutes, 'minute')}**"
             st.button(
-                f"**Go on: {item.title}, {count(item.minutes, 'minute')}**", key="go-on-route", on_click=route_bar.start,
-                args=(name,), type="secondary" if due else "primary", icon=":material/arrow_forward:",
+                label, key="go-on-route", on_click=route_bar.start, args=(name,),
+                type="secondary" if due else "primary", icon=":material/arrow_forward:",
             )  # fmt: skip
 
 
