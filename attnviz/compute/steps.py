@@ -137,7 +137,8 @@ def decode_stop_of(view: View, walk: Walk) -> int:
 
 def _first_made(walk: Walk) -> int:
     """Return the index of the first stop in the model's own function that makes something: past the signatures."""
-    first = walk.stops[0].line.call
+    decoding, calls = {Path(file).name for file in DECODE_FILES}, walk.run.calls
+    first = next((stop.line.call for stop in walk.stops if calls[stop.line.call].file not in decoding), 0)
     return next((i for i, stop in enumerate(walk.stops) if stop.line.call == first and stop.operations), 0)
 
 
