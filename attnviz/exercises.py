@@ -4,6 +4,7 @@ No torch, so that settings can name them and progress can be read without it. Wh
 """
 
 from dataclasses import dataclass
+from datetime import date
 
 SUBJECTS = {
     "shapes": "Shapes",
@@ -39,6 +40,7 @@ TASKS = {
     "delta": "The gated delta rule",
     "sparse": "Sparse attention with an indexer",
 }
+SOLID_DAYS = 21  # a card that comes back after so many days is known well
 
 
 @dataclass(frozen=True)
@@ -49,3 +51,16 @@ class CardState:
     interval_days: int
     ease: float
     seen: int
+
+    def comes_back(self, interview: str) -> str:
+        """Return the day on which it comes back: when it is due or, unless it is solid, before an interview.
+
+        interview: its day (an ISO date); "" for none. A card that was answered the day before comes back on the day
+        itself; one that was answered on this day, when it is due.
+        """
+        if not interview or not self.due or self.interval_days >= SOLID_DAYS:
+            return self.due
+        day, due = date.fromisoformat(interview).toordinal(), date.fromisoformat(self.due).toordinal()
+        answered = due - self.interval_days
+        last = next((each for each in (day - 1, day) if each > answered), due)
+        return date.fromordinal(min(due, last)).isoformat()

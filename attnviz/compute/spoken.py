@@ -115,6 +115,7 @@ def days_until(state: CardState, today: date) -> int:
     return (date.fromisoformat(state.due) - today).days
 
 
-def next_intervals(state: CardState | None, today: date) -> list[int]:
-    """Return the days until a card comes back, for each grade."""
-    return [after(state, grade, today).interval_days for grade in GRADES]
+def next_intervals(state: CardState | None, today: date, interview: str = "") -> list[int]:
+    """Return the days until a card comes back, for each grade. interview: its day, before which it does."""
+    graded = (after(state, grade, today) for grade in GRADES)
+    return [(date.fromisoformat(each.comes_back(interview)) - today).days for each in graded]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, date, datetime
 from typing import Any, Self, TypeVar
 
@@ -99,6 +99,17 @@ class Missed:
 
 
 @dataclass(frozen=True)
+class InterviewDay:
+    """The day of the person's interview, "" for none, and when they said so."""
+
+    day: str = ""
+    at: str = ""
+
+    def merged(self, other: Self) -> InterviewDay:
+        return max(self, other, key=lambda said: (said.at, said.day))
+
+
+@dataclass(frozen=True)
 class Progress:
     """All of it: what was done, found, answered and passed, by name.
 
@@ -114,6 +125,7 @@ class Progress:
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
     mocks: tuple[Mapping[str, Any], ...] = ()
     routes: Mapping[str, RouteState] = field(default_factory=dict)
+    interview: InterviewDay = InterviewDay()
 
     def json(self) -> str:
         """Serialise; equal values give equal texts."""
@@ -130,7 +142,16 @@ class Progress:
 
     def due(self, today: str) -> list[str]:
         """Return the ids of the cards that are due on this day (an ISO date)."""
-        return sorted(id for id, card in self.cards.items() if card.due <= today)
+        return sorted(id for id, card in self.coming(today).items() if card.due <= today)
+
+    def interview_on(self, today: str) -> str:
+        """Return the day of the interview (an ISO date); "" for none, and once it is past."""
+        return self.interview.day if self.interview.day >= today else ""
+
+    def coming(self, today: str) -> dict[str, CardState]:
+        """Return the cards, each due on the day on which it comes back, which may be before an interview."""
+        on = self.interview_on(today)
+        return {id: replace(card, due=card.comes_back(on)) for id, card in self.cards.items()}
 
 
 _EMPTY = Progress()
@@ -149,6 +170,7 @@ def merge(a: Progress, b: Progress) -> Progress:
         _joined(a.tasks, b.tasks, TaskState.merged),
         tuple(mocks[each] for each in newest),
         _joined(a.routes, b.routes, RouteState.merged),
+        a.interview.merged(b.interview),
     )
 
 
@@ -191,6 +213,7 @@ def parsed(text: str) -> tuple[Progress, str]:
         _entries(record, "tasks", _state(TaskState, passed=_day, last=_name, at=_time)),
         tuple(_mocks(record.get("mocks"))),
         _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names, round=_count, through=_day)),
+        _state(InterviewDay, day=_day, at=_time)(record.get("interview")) or InterviewDay(),
     ), ""
 
 

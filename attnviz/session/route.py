@@ -54,7 +54,7 @@ class Item:
             return s.mistake in progress.mistakes
         if "card" in self.link:
             card = progress.cards.get(self.link["card"])
-            return card is not None and card.due > today
+            return card is not None and card.comes_back(progress.interview_on(today)) > today
         if tab == "interview":
             return any(mock["at"] >= of.began for mock in progress.mocks)
         return bool("task" in self.link and s.task in progress.tasks and progress.tasks[s.task].passed)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import date, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from attnviz.exercises import CardState
 from attnviz.session.progress import (
     MAX_BYTES,
     MAX_MOCKS,
+    InterviewDay,
     LessonState,
     Missed,
     MistakeState,
@@ -30,6 +32,7 @@ FULL = Progress(
     {"gqa": TaskState("2026-11-28", "tiled_kv_heads", "2026-11-28T19:03:00Z")},
     ({"at": "2026-11-28T21:00:00Z", "right": 7, "asked": 11},),
     {"60": RouteState("2026-11-28T20:00:00Z", "2026-11-28T21:00:00Z", ("mock",))},
+    InterviewDay("2026-12-01", "2026-11-28T21:00:00Z"),
 )
 
 KEYS = ["a", "step", "done", "at", "due", "waiting", "answered", "seen", "ease", "began"]
@@ -56,6 +59,7 @@ PROGRESS = st.builds(
     st.lists(st.fixed_dictionaries({"at": TIMES, "right": COUNTS}), max_size=3, unique_by=written)
     .map(lambda mocks: tuple(sorted(mocks, key=lambda each: (each["at"], written(each)), reverse=True))),
     st.dictionaries(NAMES, st.builds(RouteState, TIMES, TIMES, ITEMS, st.integers(1, 2), DAYS)),
+    st.builds(InterviewDay, DAYS, TIMES),
 )  # fmt: skip
 
 
@@ -167,3 +171,24 @@ def test_a_file_saved_by_the_practice_page_before_is_read() -> None:
 def test_cards_are_due_from_their_day_on() -> None:
     cards = {id: CardState(f"2026-{day}", 1, 2.5, 1) for id, day in (("b", "11-29"), ("a", "11-28"), ("c", "11-30"))}
     assert Progress(cards=cards).due("2026-11-29") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "interval", "interview", "back"),
+    [
+        ("2026-11-28", 1, "2026-12-01", "2026-11-29"),  # due earlier anyway
+        ("2026-11-28", 8, "2026-12-01", "2026-11-30"),  # the day before
+        ("2026-11-30", 4, "2026-12-01", "2026-12-01"),  # answered the day before: on the day itself
+        ("2026-12-01", 4, "2026-12-01", "2026-12-05"),  # answered on the day: as without an interview
+        ("2026-11-28", 21, "2026-12-01", "2026-12-19"),  # solid
+        ("2026-11-28", 8, "", "2026-12-06"),
+    ],
+)
+def test_what_is_not_solid_comes_back_before_an_interview(answered, interval, interview, back):
+    due = (date.fromisoformat(answered) + timedelta(days=interval)).isoformat()
+    card = CardState(due, interval, 2.5, 3)
+    assert card.comes_back(interview) == back
+    kept = Progress(cards={"c": card}, interview=InterviewDay(interview, "2026-11-28T21:00:00Z"))
+    assert kept.coming(answered)["c"].due == back and kept.due(back) == ["c"]
+    after = "2026-12-02"  # the interview is past and forgotten
+    assert kept.coming(after) == {"c": card} and kept.interview_on(after) == ""

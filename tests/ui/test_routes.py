@@ -224,3 +224,18 @@ def test_only_the_mistake_of_the_item_is_shown_until_one_asks_for_the_list():
     other = opened(MISTAKES, **(at | {"mistake": "tiled_kv_heads"}))
     press(other, "route-return")
     assert linked(other)["mistake"] == linked(app)["mistake"]
+
+
+def test_a_route_for_tomorrow_suggests_the_day_and_the_easiest_grade_comes_back_before():
+    app = opened(PRACTICE, tab="aloud", card="gqa-same-flops", route="interview-60", route_item="2")
+    press(app, "interview-tomorrow")
+    tomorrow = (TODAY + timedelta(days=1)).isoformat()
+    assert app.session_state["progress"].interview.day == tomorrow
+    press(app, "points")
+    assert app.button(key="grade-3").label == "Easy: tomorrow"
+    press(app, "grade-3")
+    assert (
+        f"comes back on {written_day(tomorrow)}. Your interview is on {written_day(tomorrow)}" in app.success[0].value
+    )
+    assert app.session_state["progress"].cards["gqa-same-flops"].interval_days == 4  # as without an interview
+    assert "interview-tomorrow" not in [each.key for each in opened(PRACTICE, tab="aloud").button]

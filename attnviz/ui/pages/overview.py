@@ -17,7 +17,7 @@ from attnviz.phrases import count
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.session.pages.practice import DUE
 from attnviz.text import tokenizer
-from attnviz.ui import progress, route_bar, state
+from attnviz.ui import interview_day, progress, route_bar, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import grid_options, headline, run_title
 
@@ -146,12 +146,13 @@ def routes() -> None:
 
 
 def where_you_are() -> None:
-    """Say how far the person is; nothing where the browser keeps nothing."""
+    """Say how far the person is, and ask when the interview is; nothing where the browser keeps nothing."""
     if progress.get().is_empty:
         return
     from attnviz.compute import progress as compute  # imported late: it would delay the page where nothing is kept
 
     st.caption(compute.done(progress.get()))
+    interview_day.choose()
 
 
 def _open_due() -> None:

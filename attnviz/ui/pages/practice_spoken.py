@@ -10,20 +10,24 @@ from attnviz.compute.view import View
 from attnviz.figures.drawing import as_label, escaped
 from attnviz.phrases import count, day, listed
 from attnviz.practice.drills import LEVELS
-from attnviz.ui import progress, route_bar, state
+from attnviz.ui import interview_day, progress, route_bar, state
 from attnviz.ui.components.spoken_timer import spoken_timer
 
 POINTS = "spoken points"  # session key: the id of the card whose points are shown
 GRADED = "spoken graded"  # session key: the id of the card of a route's item that was graded and stays open
+TOMORROW = ("interview-20", "interview-60")  # routes for the evening before
 GRADES = ("Again", "Hard", "Good", "Easy")
 
 
 def show(view: View) -> None:
     """Draw the question that the address names, or the one that comes next."""
-    states, today, deck = progress.get().cards, progress.today(), compute.deck()
+    today, deck = progress.today(), compute.deck()
+    states = progress.get().coming(today.isoformat())
     which = view.settings.deck
     chosen = compute.queue(compute.of(deck, which, states, today), states, today)
-    _choose(len(compute.of(deck, compute.DUE, states, today)))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _choose(len(compute.of(deck, compute.DUE, states, today)))
+        interview_day.choose(suggest=view.settings.route in TOMORROW)
     card = deck.get(view.settings.card) or (chosen[0] if chosen else None)
     if card is None:
         st.success("Nothing is due today. Choose a subject to go on.", icon=":material/check_circle:")
@@ -66,10 +70,11 @@ def still_to_do(card: str) -> str | None:
 
 def _saved(card: Card) -> None:
     """Say when the graded card comes back, and what the route's Next opens."""
-    due = progress.get().cards[card.id].due
+    today = progress.today().isoformat()
+    due = progress.get().coming(today)[card.id].due
     following = f" Next: {route_bar.next_title()}." if route_bar.next_title() else ""
-    when = f"on {day(due)}" if due > progress.today().isoformat() else "today"
-    st.success(f"Saved: comes back {when}.{following}", icon=":material/check_circle:")
+    when = f"on {day(due)}" if due > today else "today"
+    st.success(f"Saved: comes back {when}.{interview_day.said()}{following}", icon=":material/check_circle:")
     st.button("Answer it again", key="answer-again", on_click=_ask_again, icon=":material/replay:")
 
 
@@ -124,12 +129,14 @@ def _sources(card: Card) -> str:
 
 def _grades(card: Card) -> None:
     st.markdown("### How well did you say it?")
-    days = compute.next_intervals(progress.get().cards.get(card.id), progress.today())
+    today, kept = progress.today(), progress.get()
+    days = compute.next_intervals(kept.cards.get(card.id), today, kept.interview_on(today.isoformat()))
     with st.container(horizontal=True, key="spoken-grades"):
         for grade, (name, n) in enumerate(zip(GRADES, days, strict=True)):
             st.button(f"{name}: {_in_days(n)}", key=f"grade-{grade}", on_click=_take, args=(card, grade))
     st.caption(
-        "The question comes back after that time. Your grades stay in this browser; nothing is stored on the server."
+        f"The question comes back after that time.{interview_day.said()} Your grades stay in this browser; nothing is "
+        "stored on the server."
     )
 
 
@@ -160,7 +167,8 @@ def _ask_again() -> None:
 
 def _next(card: Card) -> None:
     """Open the question that comes after this one."""
-    states, today = progress.get().cards, progress.today()
+    today = progress.today()
+    states = progress.get().coming(today.isoformat())
     chosen = compute.queue(compute.of(compute.deck(), state.current().deck, states, today), states, today)
     after = compute.following(card, chosen)
     st.session_state.pop(POINTS, None)

@@ -1,0 +1,49 @@
+"""The day of the person's interview, if they say it: what they do not know well comes back before it."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import streamlit as st
+
+from attnviz.phrases import day
+from attnviz.session.progress import InterviewDay
+from attnviz.ui import progress, state
+
+KEY = "interview-day"  # of the control
+
+
+def choose(suggest: bool = False) -> None:
+    """Control for the day. suggest: also a button that says it is tomorrow, while none is chosen."""
+    today, on = progress.today(), _on()
+    tomorrow = today + timedelta(days=1)
+    st.session_state[KEY] = date.fromisoformat(on) if on else None
+    with st.popover(f"Interview on {day(on)}" if on else "When is your interview?", icon=":material/event:"):
+        st.date_input(
+            "Day of the interview", key=KEY, min_value=today, format="YYYY-MM-DD", on_change=_take_control
+        )  # fmt: skip
+        st.caption("Kept in this browser alone. Questions that you do not know well come back in time for it.")
+    if suggest and not on:
+        st.button(
+            f"It is tomorrow, {day(tomorrow.isoformat())}", key="interview-tomorrow", on_click=_take, args=(tomorrow,)
+        )
+
+
+def said() -> str:
+    """Say, after another sentence, that a day of an interview is considered; "" without one."""
+    if not (on := _on()):
+        return ""
+    return f" Your interview is on {day(on)}: what you do not know well comes back in time for it."
+
+
+def _on() -> str:
+    return progress.get().interview_on(progress.today().isoformat())
+
+
+def _take_control() -> None:
+    _take(st.session_state[KEY])
+
+
+def _take(chosen: date | None) -> None:
+    progress.record(interview=InterviewDay(chosen.isoformat() if chosen else "", progress.now()))
+    state.redraw_progress()
