@@ -239,3 +239,18 @@ def test_a_route_for_tomorrow_suggests_the_day_and_the_easiest_grade_comes_back_
     )
     assert app.session_state["progress"].cards["gqa-same-flops"].interval_days == 4  # as without an interview
     assert "interview-tomorrow" not in [each.key for each in opened(PRACTICE, tab="aloud").button]
+
+
+def test_the_front_page_names_the_next_lesson_where_no_route_is_open(monkeypatch):
+    links = []
+    monkeypatch.setattr(
+        "streamlit.page_link", lambda file, label="", query_params=None, **_: links.append((label, query_params))
+    )
+    opened(FRONT)
+    assert links[0][0].startswith("New to attention?")
+    links.clear()
+    first, second = list(lessons.lessons()[0].values())[:2]
+    opened(FRONT, {"progress": Progress({**through(first.name), second.name: LessonState(3)})})
+    label, link = links[0]
+    assert label == f"Next lesson: **{second.title}**, step 3 of {len(second.steps)}"
+    assert (link["lesson"], link["lesson_step"]) == (second.name, "3")

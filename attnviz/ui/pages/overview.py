@@ -43,13 +43,16 @@ def show() -> None:
 
 @state.part("first", always)
 def first_thing(view: View) -> None:
-    """What is due today, and where the person's route goes on; without either, a sentence and the first lesson."""
+    """What is due today, and where the person's route goes on; without either, a sentence and a lesson."""
     kept, today = progress.get(), progress.today().isoformat()
     due, following = kept.due(today), route_bar.open_item()
     if not due and following is None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(state.page().sentence, width="content")
-            _first_lesson()
+            if kept.is_empty:
+                _first_lesson()
+            else:
+                _next_lesson()
         return
     with st.container(key="go-on", horizontal=True, gap="small"):
         if due:
@@ -78,6 +81,24 @@ def _first_lesson() -> None:
             PAGES["heads"].file, label=f"New to attention? Start with **{title}**", width="content",
             query_params={"lesson": name}, icon=":material/arrow_forward:", icon_position="right",
         )  # fmt: skip
+
+
+def _next_lesson() -> None:
+    """Link to the first lesson that is not done, at the step that was reached; nothing once all are done."""
+    from attnviz.compute import lessons  # imported late: it would delay the page where nothing is kept
+
+    kept = progress.get().lessons
+    for name, lesson in lessons.lessons()[0].items():
+        if name in kept and kept[name].done:
+            continue
+        at = min(kept[name].step, len(lesson.steps)) if name in kept else 1
+        where = f"step {at} of {len(lesson.steps)}" if at > 1 else count(lesson.minutes, "minute")
+        with st.container(key="first-lesson", width="content"):
+            st.page_link(
+                lesson.step(at).page.file, label=f"Next lesson: **{lesson.title}**, {where}", width="content",
+                query_params=lesson.settings(at).to_link(), icon=":material/arrow_forward:", icon_position="right",
+            )  # fmt: skip
+        return
 
 
 def has_maps(view: View) -> bool:
