@@ -19,6 +19,7 @@ from tests.browser.engines import Window, firefox, webkit
 from tests.browser.heads import TEXT
 from tests.browser.painted import painted_fraction
 from tests.browser.server import Server
+from tests.browser.test_practice_aloud import CARD, MICROPHONE
 
 pytestmark = pytest.mark.filterwarnings("ignore:setting remote_server_addr:DeprecationWarning")  # selenium's
 FIRST = ("query_groups?tab=equal", "heads?tab=family")  # several components of one kind come at once
@@ -111,6 +112,7 @@ def test_a_person_types_clicks_goes_back_saves_presents_and_decodes(window: Wind
     a_cell_is_read_in_full_screen(window)
     drawings_are_read_while_presenting_and_fit(window)
     decode_plays(window)
+    an_answer_is_recorded(window)
     assert window.wrong() == []
 
 
@@ -230,6 +232,33 @@ def decode_plays(window: Window) -> None:
     window.turn("decode")
     window.click(".dp [data-go=play]")
     window.until("() => all('.dp .text .new').length >= 3")
+
+
+NO_DEVICE = """name => Object.defineProperty(navigator, "mediaDevices", {
+  configurable: true, value: { getUserMedia: async () => { throw new DOMException("", name); } },
+})"""
+RECORDED = """async () => {
+  const audio = one(".spt-audio"), { type, size } = await (await fetch(audio.src)).blob();
+  return [type, size, audio.getBoundingClientRect().height];
+}"""
+
+
+def an_answer_is_recorded(window: Window) -> None:
+    window.turn(CARD)
+    window.until("() => one('.spt-start').onclick")
+    for error in ("NotFoundError", "OverconstrainedError"):  # the latter is WebKit's where there is no device
+        window.run(NO_DEVICE, error)
+        window.run("() => { one('.spt-note').textContent = ''; }")
+        window.click(".spt-record")
+        window.until("() => /found no microphone/.test(one('.spt-note').textContent)")
+    window.run(MICROPHONE)
+    window.click(".spt-record")
+    window.until("() => one('.spt-time').textContent === '0:01'")
+    window.click(".spt-record")
+    window.until("() => one('.spt-audio').src")
+    kind, size, height = window.run(RECORDED)
+    assert re.match("audio/(mp4|ogg|webm)", kind) and size > 100
+    assert height < 60  # a player with a row of buttons, not the 150 px that Firefox gives one in a grid
 
 
 # ---- what a component is sent as

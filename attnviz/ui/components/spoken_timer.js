@@ -7,6 +7,7 @@ const WHY_NOT = {
   NotAllowedError: "The browser did not give this page the microphone. The timer works without it.",
   NotFoundError: "The browser found no microphone. The timer works without it.",
 };
+WHY_NOT.OverconstrainedError = WHY_NOT.NotFoundError; // WebKit's, although nothing is asked but sound
 
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".spt"), call = begun(root), { about, over } = jsonOf(data);
@@ -84,7 +85,7 @@ async function record(s) {
   }
   const parts = [], recorder = new MediaRecorder(stream);
   recorder.ondataavailable = (e) => parts.push(e.data);
-  recorder.onstop = () => { if (s.about === about) offer(s, new Blob(parts, { type: recorder.mimeType })); };
+  recorder.onstop = () => { if (s.about === about) offer(s, new Blob(parts, { type: parts[0]?.type })); }; // Firefox's recorder has forgotten it by now
   s.recorder = recorder;
   recorder.start();
   note(s, "Recording, in this page alone.");
