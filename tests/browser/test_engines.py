@@ -234,9 +234,10 @@ def decode_plays(window: Window) -> None:
     window.until("() => all('.dp .text .new').length >= 3")
 
 
-NO_DEVICE = """name => Object.defineProperty(navigator, "mediaDevices", {
-  configurable: true, value: { getUserMedia: async () => { throw new DOMException("", name); } },
-})"""
+NO_DEVICE = """name => {
+  const getUserMedia = async () => { throw new DOMException("", name); };
+  Object.defineProperty(navigator, "mediaDevices", { configurable: true, value: { getUserMedia } });
+}"""
 RECORDED = """async () => {
   const audio = one(".spt-audio"), { type, size } = await (await fetch(audio.src)).blob();
   return [type, size, audio.getBoundingClientRect().height];
@@ -245,7 +246,7 @@ RECORDED = """async () => {
 
 def an_answer_is_recorded(window: Window) -> None:
     window.turn(CARD)
-    window.until("() => one('.spt-start').onclick")
+    window.until("() => !!one('.spt-start').onclick")
     for error in ("NotFoundError", "OverconstrainedError"):  # the latter is WebKit's where there is no device
         window.run(NO_DEVICE, error)
         window.run("() => { one('.spt-note').textContent = ''; }")
