@@ -10,7 +10,6 @@ from attnviz.compute import query_groups as compute_groups
 from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
-from attnviz.experiments.equalities import ABSORBED, Comparison
 from attnviz.figures import group_quality, groups, groups_work, latent
 from attnviz.figures.drawing import escaped
 from attnviz.figures.numbers import percent, told_apart
@@ -22,6 +21,7 @@ from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.headline import grid_options, show_headline
 from attnviz.ui.offer_checkpoint import offer
+from attnviz.ui.pages.query_groups_checks import equal, latent_forms, text_used
 from attnviz.ui.pages.query_groups_saved import saved
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained on the same books."
@@ -137,7 +137,7 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
         f"**With repeat(), {wrong} of {count(c.n_heads, 'query head')} read the wrong KV head.** The shapes are the "
         f"same and no error is raised, but the output of layer {layer} differs by up to "
         f"{written(tiling.layer.difference, '.2g')} (tolerance for rounding: {written(tiling.layer.tolerance, '.1e')} "
-        f"in {tiling.layer.dtype})." + _tiled_loss(tiling, _text(view))
+        f"in {tiling.layer.dtype})." + _tiled_loss(tiling, text_used(view))
     )
 
 
@@ -149,11 +149,6 @@ def _tiled_loss(tiling: compute_groups.Tiling, text: str) -> str:
         f" The loss goes from {before} to **{after}** nats per token "
         f"({group_quality.signed(tiling.change)}, {count(tiling.change.n, 'predicted token')} of {text})."
     )
-
-
-def _text(view: View, most: int = compute_groups.MAX_COMPARED) -> str:
-    """Return a phrase for the tokens that a comparison uses, at most `most`."""
-    return "this text" if len(view.ids) <= most else f"the first {count(most, 'token')} of this text"
 
 
 @state.part("cached", comparable)
@@ -216,42 +211,14 @@ def maps(view: View) -> None:
 def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
     show = {
-        "equal": _equal,
+        "equal": equal,
         "work": _work,
         "cost": _cost,
         "maps": _before_after,
         "alike": _similarity,
-        "latent": _latent,
+        "latent": latent_forms,
     }
     show[state.tabs(view, "Look closer")](view)
-
-
-def _equal(view: View) -> None:
-    layer, _ = view.layer_and_head
-    if why := view.mixer.cannot("kernel"):
-        st.info(why)
-        return
-    checks = compute_groups.equalities_of(view.settings, view.ids, layer)
-    if view.config.mixer.absorbed:  # the tab of MLA has the absorbed form
-        checks = [each for each in checks if each[0].claim != ABSORBED]
-    copied = (
-        " Where a formulation needs another number of KV heads, the layer's own are copied to each query head, or "
-        "averaged into one." * view.config.mixer.shares_kv_heads
-    )
-    on = f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}.{copied}"
-    charts.heading(f"Layer {layer}: {_agreement(checks)}", more=f"{on}\n\n{_tolerances(checks)}")
-    st.markdown(_equalities(checks))
-    if view.config.mixer.absorbed:
-        st.caption("The absorbed form is compared in the tab “Multi-head latent attention”.")
-
-
-def _agreement(checks: list[tuple[Comparison, Comparison]]) -> str:
-    """Return a phrase on the result of the checks, with the largest difference in float32."""
-    failed = sum(not (single.equal and double.equal) for single, double in checks)
-    if failed:
-        return f"{failed} of {count(len(checks), 'numerical check')} failed"
-    largest = max((single for single, _ in checks), key=lambda c: c.difference)
-    return f"equivalent formulations agree within {_difference(largest)} ({largest.dtype})"
 
 
 def _work(view: View) -> None:
@@ -259,31 +226,6 @@ def _work(view: View) -> None:
     if view.settings.opened:
         st.caption(f"{escaped(view.settings.model_name)} was trained as {attention_name(view.config)}; what the others "
                    "would take is counted by formula.")  # fmt: skip
-
-
-def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
-    """Format the checks in markdown, each with its largest difference in float32."""
-    return "\n\n".join(_equality(single, double) for single, double in found)
-
-
-def _equality(single: Comparison, double: Comparison) -> str:
-    sign = ":material/check:" if single.equal and double.equal else ":material/close:"
-    against = f"{single.left[0].upper()}{single.left[1:]}; compared with: {single.right}."
-    return f"{sign} **{single.claim}**: largest difference {_difference(single)}  \n:small[{against}]"
-
-
-def _tolerances(found: list[tuple[Comparison, Comparison]]) -> str:
-    """Say how far the two sides of each check differ in both precisions, and how far they may: a list in markdown."""
-    head = "Largest differences between the two outputs, and their tolerance for rounding:"
-    numbers = (
-        ", ".join(f"{_difference(c)} in {c.dtype} (tolerance {written(c.tolerance, '.1e')})" for c in pair)
-        for pair in found
-    )
-    return "\n".join([f"{head}\n", *(f"- {pair[0].claim}: {of}" for pair, of in zip(found, numbers, strict=True))])
-
-
-def _difference(c: Comparison) -> str:
-    return written(c.difference, ".1e") if c.difference else "0"
 
 
 def _cost(view: View) -> None:
@@ -296,7 +238,7 @@ def _cost(view: View) -> None:
     if not _comparable(view):
         return
     left, right = st.columns(2, gap="large")
-    selected, text = attention_name(view.config), _text(view)
+    selected, text = attention_name(view.config), text_used(view)
     with left:
         losses = compute_groups.losses_of_sharing(view.settings, view.ids)
         latent_selected = not view.config.mixer.shares_kv_heads
@@ -346,9 +288,9 @@ def _before_after(view: View) -> None:
     st.caption(
         f"Share moved compared with MHA, at {count(n_kv_heads, 'KV head')}: {shares}. The share is the total variation "
         f"distance ½ Σ|before − after| of a row, averaged over the queries of "
-        f"{_text(view, compute_groups.MAX_MAPPED)}. All layers are merged, so from layer 1 on, a layer's input differs "
-        "too. The hue is that of the KV head after merging. Pointing at a cell or tapping it marks the same query and "
-        "key in all of these models."
+        f"{text_used(view, compute_groups.MAX_MAPPED)}. All layers are merged, so from layer 1 on, a layer's input "
+        "differs too. The hue is that of the KV head after merging. Pointing at a cell or tapping it marks the "
+        "same query and key in all of these models."
     )
     read = analysis.kv_heads_read(c.n_heads, n_kv_heads)
     head_grid(
@@ -392,32 +334,3 @@ def _similarity(view: View) -> None:
         grouping.cosines, grouping.neighbours, grouping.best, grouping.lost, grouping.total, part, layer
     )
     charts.show(drawing, "similarity")
-
-
-def _latent(view: View) -> None:
-    layer, _ = view.layer_and_head
-    if view.settings.opened:
-        offer("mla", why="This part shows the shipped MLA checkpoint, which has another tokenizer.")
-        return
-    config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
-    left, right = st.columns(2, gap="large")
-    with left:
-        if view.config.mixer.shares_kv_heads or state.alone():
-            charts.show(latent.latent(config), "latent")
-        else:  # the top of the page draws it, and the first tab has the other checks
-            found = [each for each in found if each[0].claim == ABSORBED]
-        charts.show(latent.absorbing(config, len(view.ids)), "absorbing")
-    with right, st.container(key="latent-checks"):
-        charts.heading(
-            f"MLA, layer {layer}: {_agreement(found)}",
-            f"{_which_latent(view)}: {latent.shape(config)}. Absorbed: W_UK is applied "
-            "to the query and W_UV after the weighted sum, so decoding expands no keys or values. RoPE between W_UK "
-            "and the query would prevent this, so position is carried by a separate small key that all heads share.",
-            f"MLA is that of DeepSeek-V2 (arXiv 2405.04434).\n\n{_tolerances(found)}",
-        )
-        st.markdown(_equalities(found))
-
-
-def _which_latent(view: View) -> str:
-    shipped = compute_groups.has_shipped_latent(view.settings)
-    return "The shipped checkpoint" if shipped else "An untrained MLA in DeepSeek-V2's proportions"
