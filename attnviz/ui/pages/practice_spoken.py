@@ -25,14 +25,19 @@ def show(view: View) -> None:
     states = progress.get().coming(today.isoformat())
     which = view.settings.deck
     chosen = compute.queue(compute.of(deck, which, states, today), states, today)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        _choose(len(compute.of(deck, compute.DUE, states, today)))
-        interview_day.choose(suggest=view.settings.route in TOMORROW)
+    _choose(len(compute.of(deck, compute.DUE, states, today)))
     card = deck.get(view.settings.card) or (chosen[0] if chosen else None)
     if card is None:
         st.success("Nothing is due today. Choose a subject to go on.", icon=":material/check_circle:")
-        return
-    asked = " · ".join((compute.SPOKEN[card.subject], LEVELS[card.level], _when(card, states.get(card.id))))
+    else:
+        _show_card(card, states.get(card.id))
+    with st.container(horizontal=True):
+        interview_day.choose(suggest=view.settings.route in TOMORROW)
+
+
+def _show_card(card: Card, known: compute.CardState | None) -> None:
+    """Draw a question, and what follows it: a timer, then its points, then the grades."""
+    asked = " · ".join((compute.SPOKEN[card.subject], LEVELS[card.level], _when(card, known)))
     st.caption(asked)
     with st.container(key="spoken-question"):
         st.markdown(f"## {escaped(compute.filled(card.question, card))}")
