@@ -202,7 +202,12 @@ def _vector_size(widths: list[Value], bits: float | None, block_size: int | None
         return total(widths)
     size = bits / 8
     size = int(size) if size.is_integer() else size  # whole numbers stay exact, however large the product
-    stored = total(widths) * letter("b", size, digits=1 if size == 0.5 else None)
+    meaning = (
+        ""
+        if block_size is None
+        else f"bytes per number, without the {SCALE_BITS // 8}-byte scale per {block_size} numbers"
+    )
+    stored = total(widths) * letter("b", size, meaning, digits=1 if size == 0.5 else None)
     if block_size is not None:
         stored = stored + SCALE_BITS // 8 * total([function("ceil", width / block_size) for width in widths])
     return stored

@@ -18,6 +18,7 @@ from attnviz.config import ConfigError, ModelConfig, MoEConfig, divisors
 from attnviz.cost import (
     Serving,
     attention_name,
+    cache,
     comparison,
     count_parameters,
     decode_step,
@@ -30,6 +31,7 @@ from attnviz.cost import (
     what_if,
 )
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
+from attnviz.equations import Equation
 from attnviz.modules import Transformer
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=7, d_ff=41, vocab_size=101)
@@ -344,3 +346,15 @@ def test_bytes_say_which_thousand_they_mean():
     assert count_text(8_030_261_248) == "8.03 B" and count_text(999) == "999"
     assert [context_text(n) for n in (1, 2, 4096)] == ["1 token", "2 tokens", "4 K tokens"]
     assert [tokens_text(n) for n in (1000, 1024, 131_072, 1_048_576)] == ["1,000", "1 K", "128 K", "1 M"]
+
+
+def test_a_quantised_caches_scales_are_not_in_the_bytes_per_number():
+    """128 numbers of half a byte and 4 scales of 2 bytes: 72 B per vector, which is not b = 0.5 per number."""
+    model = load_presets()["mistral-7b-v0.3"]
+    counted = cache(model, 32_768, 1, 4, block_size=32)
+    assert (
+        counted.value == 32 * 32_768 * 2 * 8 * (128 // 2 + 4 * 2) == kv_cache_bytes(model, 32_768, 1, 4, block_size=32)
+    )
+    meaning, value = Equation(counted, unit="B").legend()["b"]
+    assert (meaning, value) == ("bytes per number, without the 2-byte scale per 32 numbers", "0.5")
+    assert Equation(cache(model, 32_768, 1, 8), unit="B").legend()["b"] == ("bytes per number", "1")
