@@ -159,8 +159,8 @@ _EMPTY = Progress()
 
 def merge(a: Progress, b: Progress) -> Progress:
     """Return the progress of both; of two states of one thing, the later one."""
-    mocks = {_as_json(each): each for each in (*a.mocks, *b.mocks)}
-    newest = sorted(mocks, key=lambda each: (mocks[each]["at"], each), reverse=True)[:MAX_MOCKS]
+    mocks = _latest(a.mocks, b.mocks)
+    newest = sorted(mocks, key=lambda each: (each["at"], _as_json(each)), reverse=True)[:MAX_MOCKS]
     return Progress(
         _joined(a.lessons, b.lessons, LessonState.merged),
         _joined(a.mistakes, b.mistakes, MistakeState.merged),
@@ -168,10 +168,23 @@ def merge(a: Progress, b: Progress) -> Progress:
         a.missed.merged(b.missed),
         _joined(a.cards, b.cards, lambda one, other: max(one, other, key=_how_often)),
         _joined(a.tasks, b.tasks, TaskState.merged),
-        tuple(mocks[each] for each in newest),
+        tuple(newest),
         _joined(a.routes, b.routes, RouteState.merged),
         a.interview.merged(b.interview),
     )
+
+
+def _latest(a: Iterable[Mapping[str, Any]], b: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Return all score cards; of several with one id, as ticks change it, the one that was changed most often."""
+    found: dict[str, Mapping[str, Any]] = {}
+
+    def age(card: Mapping[str, Any]) -> tuple[int, str]:
+        return card["edits"] if isinstance(card.get("edits"), int) else 0, _as_json(card)
+
+    for each in (*a, *b):
+        key = each["id"] if isinstance(each.get("id"), str) else _as_json(each)
+        found[key] = max(found.get(key, each), each, key=age)
+    return found.values()
 
 
 def _joined(a: Mapping[str, _T], b: Mapping[str, _T], merged: Callable[[_T, _T], _T]) -> dict[str, _T]:

@@ -7,6 +7,7 @@ what another one has written, and both merge it; a browser writes only what exte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from secrets import token_hex
@@ -90,9 +91,21 @@ def set_card(id: str, card: CardState) -> None:
     record(cards={**_own().cards, id: card})
 
 
-def add_mock(card: dict[str, Any]) -> None:
-    """Record the score card of a mock interview, before the others."""
-    record(mocks=({**card, "at": now()}, *_own().mocks)[: progress.MAX_MOCKS])
+def keep_mock(id: str, card: dict[str, Any]) -> None:
+    """Record the score card of a mock interview, before the others; one with its id is replaced, and keeps its time."""
+    before = next((each for each in _own().mocks if each.get("id") == id), None)
+    since = {"edits": before.get("edits", 0) + 1, "at": before["at"]} if before else {"at": now()}
+    record(mocks=({**card, "id": id, **since}, *other_mocks(id))[: progress.MAX_MOCKS])
+
+
+def drop_mock(id: str) -> None:
+    """Remove the score card with this id."""
+    record(mocks=other_mocks(id))
+
+
+def other_mocks(id: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the score cards of all other mock interviews, the newest first."""
+    return tuple(each for each in _own().mocks if each.get("id") != id)
 
 
 def did_item(route: str, item: str) -> None:

@@ -89,6 +89,15 @@ def test_the_later_state_of_a_thing_stays_and_what_was_done_stays_done() -> None
     )  # fmt: skip
 
 
+def test_of_one_mock_interview_the_card_with_the_latest_ticks_stays() -> None:
+    before = {"at": "2026-11-28T20:00:00Z", "id": "7f", "right": 5}
+    ticked, unticked = before | {"right": 7, "edits": 1}, before | {"right": 6, "edits": 2}
+    other = {"at": "2026-11-27T20:00:00Z", "right": 5}
+    one, two = Progress(mocks=(ticked,)), Progress(mocks=(before, other))
+    assert merge(one, two).mocks == merge(two, one).mocks == (ticked, other)
+    assert merge(merge(one, two), Progress(mocks=(unticked,))).mocks == (unticked, other)
+
+
 def test_of_mock_interviews_the_newest_stay() -> None:
     mocks = [{"at": f"2026-11-{day:02}T20:00:00Z", "right": day} for day in range(1, 18)]
     merged = merge(Progress(mocks=tuple(mocks[:9])), Progress(mocks=tuple(mocks[5:])))

@@ -147,11 +147,13 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
     assert "0 of 8 right in" in said(app) and "Last time, on 2026-11-20: 1 of 8 right in 10:00; 1 fewer now" in said(
         app
     )
+    assert [each["right"] for each in app.session_state["progress"].mocks] == [0, 1]  # kept before anything is pressed
     points = [box for box in app.main.checkbox if box.key.startswith("said-0-")]
     assert len(points) == len(attempt.questions[0].answer.points)
     for key in [box.key for box in points[:4]]:
         app.checkbox(key=key).check().run()
     assert "1 of 8 right in" in said(app) and "as many now" in said(app) and "4 of 5 points ticked" in said(app)
+    assert [each["right"] for each in app.session_state["progress"].mocks] == [1, 1]  # with the ticks, and once
     box = app.expander[-8]
     assert box.label.startswith(":material/record_voice_over: 1. ") and box.proto.expanded
     assert {"keep-card", "keep-card-below"} <= buttons(app)
@@ -168,6 +170,10 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
     )
     press(app, "start-interview")
     assert not app.success
+    press(app, "end-now")
+    assert len(app.session_state["progress"].mocks) == 3
+    press(app, "leave")  # closed without keeping
+    assert app.session_state["progress"].mocks == kept.mocks
 
 
 def test_the_label_of_a_point_has_a_backslash_only_before_markup() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 
 import streamlit as st
@@ -31,6 +32,7 @@ from attnviz.ui.components.spoken_timer import spoken_timer
 
 ATTEMPT, SERIAL = "practice attempt", "practice serial"
 KEPT = "practice kept"  # session key: what to say of the score card that was just kept
+MOCK = "practice mock"  # session key: the id of this interview's score card in the progress
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
 NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
 SPOKEN = ["[class*=st-key-point-] input", f"[class*=st-key-spoken-timer] {COMPONENT} >>> .spt-start"]
@@ -71,8 +73,8 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     """Store the attempt; when it ends, add its answers to the progress unless they were added one by one."""
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
         kept.record(**compute.to_store(compute.with_answers(progress(), attempt)))
-        if attempt.of == "interview" and not attempt.plan:  # what was said aloud is ticked before it is kept
-            kept.add_mock(interview.summary(attempt))
+    if attempt.done and attempt.of == "interview":  # at its end, and again with each point that is ticked then
+        kept.keep_mock(mock_id(), interview.summary(attempt))
     if attempt.done and attempt.of == "set":
         route_bar.ended_set()
     st.session_state[ATTEMPT] = attempt
@@ -99,10 +101,16 @@ def begin(of: str) -> None:
     """Begin a "set" with the settings in force, an "interview", or a repetition of the "missed" questions."""
     st.session_state[SERIAL] = _serial() + 1
     st.session_state.pop(KEPT, None)
+    st.session_state[MOCK] = secrets.token_hex(6)
     s, now = state.current(), time.monotonic()
     mixed = of == "interview" and s.interview
     st.session_state[ATTEMPT] = interview.begin(s, now) if mixed else compute.begin(s, of, progress(), now)
     state.rerun()
+
+
+def mock_id() -> str:
+    """Return the id under which the browser keeps the score card of this interview."""
+    return str(st.session_state.get(MOCK, ""))
 
 
 def _serial() -> int:

@@ -44,13 +44,13 @@ def score_card(attempt: Attempt) -> None:
     """Draw the score card: by subject, by form with the time used, what to look at again, and each question."""
     card = compute.summary(attempt)
     st.markdown(f"## {card['right']} of {card['asked']} right in {compute.clock(card['used'])}")
-    if said := compute.compared(card, progress.get().mocks):
+    if said := compute.compared(card, progress.other_mocks(attempts.mock_id())):
         st.markdown(escaped(said))
     if any(isinstance(question.answer, SpokenAnswer) for question in attempt.questions):
         st.caption(
-            "Tick below what you said aloud: an answer with two thirds of its points counts as right. What is kept "
-            "stays in this browser; the next interview of this length is compared with it, and what you could not say "
-            "is due again today."
+            "Tick below what you said aloud: an answer with two thirds of its points counts as right. This card "
+            "is kept in this browser already, with each tick; the next interview of this length is compared with it. "
+            "“Keep and close” closes it, and what you could not say is due again today."
         )
     _tables(attempt)
     if again := practice.pages_to_review(attempt):
@@ -59,7 +59,7 @@ def score_card(attempt: Attempt) -> None:
         st.button("Keep and close", type="primary", key="keep-card", on_click=_keep, args=(attempt,))
         st.download_button("Save as Markdown", compute.as_markdown(attempt), "attnviz-interview.md", "text/markdown")
         st.download_button("Save as JSON", compute.as_json(attempt), "attnviz-interview.json", "application/json")
-        st.button("Close without keeping", key="leave", on_click=attempts.leave)
+        st.button("Close without keeping", key="leave", on_click=_drop)
     for i, (question, given) in enumerate(zip(attempt.questions, attempt.given, strict=True)):
         _question(attempt, i, question, given)
     st.button("Keep and close", type="primary", key="keep-card-below", on_click=_keep, args=(attempt,))
@@ -128,14 +128,15 @@ def _tick(i: int, n: int) -> None:
     answer = attempt.questions[i].answer
     assert isinstance(answer, SpokenAnswer)
     ticked = answer.ticked(attempt.given[i]) ^ {n}
-    attempts.replace_current(attempt.given_again(i, " ".join(["said", *map(str, sorted(ticked))])))
+    ticked_now = attempt.given_again(i, " ".join(["said", *map(str, sorted(ticked))]))
+    attempts.replace_current(ticked_now)
+    progress.keep_mock(attempts.mock_id(), compute.summary(ticked_now))
     state.rerun("tabs")
 
 
 def _keep(attempt: Attempt) -> None:
-    """Keep the score card in the browser, and let the spoken questions come back by their points."""
+    """Close the score card, which is kept already, and let the spoken questions come back by their points."""
     card = compute.summary(attempt)
-    progress.add_mock(card)
     known, today = progress.get().cards, progress.today()
     for id, grade in compute.grades_of_cards(attempt).items():
         progress.set_card(id, spoken.after_mock(known.get(id), grade, today))
@@ -143,4 +144,10 @@ def _keep(attempt: Attempt) -> None:
     st.session_state[attempts.KEPT] = (
         f"Score card kept in this browser: {result}. Past mock interviews are listed below."
     )
+    attempts.leave()
+
+
+def _drop() -> None:
+    """Close the score card, and keep nothing of it."""
+    progress.drop_mock(attempts.mock_id())
     attempts.leave()
