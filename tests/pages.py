@@ -15,7 +15,7 @@ COST, STEPS, DECODE = "pages/4_cost.py", "pages/5_steps.py", "pages/6_decode.py"
 MISTAKES, PRACTICE, LESSONS = "pages/7_mistakes.py", "pages/8_practice.py", "pages/9_lessons.py"
 LINEAR = "pages/10_linear.py"
 TRACED = [HEADS, GROUPS, ROPE]  # pages that draw a text's trace
-DRAW_NOTHING = ("copy_link", "workarounds", "progress_store")  # components
+DRAW_NOTHING = ("copy_link", "workarounds", "progress_store", "page_index")  # components
 
 
 def opened(page: str = FRONT, session: dict[str, object] | None = None, /, **link: str) -> AppTest:

@@ -19,6 +19,7 @@ from attnviz.session.kinds import MAX_CHARACTERS
 from attnviz.session.pages import PAGES
 from attnviz.ui import local_session, presenter, progress, state
 from attnviz.ui.components import copy_link
+from attnviz.ui.components.page_index import page_index
 from attnviz.ui.components.tab_mark import tab_mark
 from attnviz.ui.lesson_bar import lesson_bar, open_linked_step
 from attnviz.ui.offer_checkpoint import offer
@@ -42,6 +43,8 @@ def show_page(path: str) -> None:
     element, presented = state.alone(), state.current().present
     if not element:
         st.title(page.name)  # first, so that something is visible early
+        if not presented and sum(each.drawing for each in page.elements) > 1:
+            page_index(page)
     by_html = bool(IN_HTML and element and st.context.is_embedded and not presented)  # the page's HTML has the rules
     if rules := BASE * (not IN_HTML) + style(element, presented) * (not by_html):
         st.html(f"<style>{rules}</style>")

@@ -65,7 +65,8 @@ def show() -> None:
     else:
         top()
         _maps()
-    path()
+    with st.container(key="below-tabs"):  # on a phone, by server/page_style.css
+        path()
     tabs()
 
 

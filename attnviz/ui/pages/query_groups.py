@@ -38,7 +38,8 @@ def show() -> None:
         sharing()
     with right:
         cached()
-    scale()
+    with st.container(key="below-tabs"):  # on a phone, by server/page_style.css
+        scale()
     maps()
     tabs()
 

@@ -35,7 +35,8 @@ def show() -> None:
     """Draw the page."""
     top()
     rotation()
-    pairs()
+    with st.container(key="below-tabs"):  # on a phone, by server/page_style.css
+        pairs()
     tabs()
 
 

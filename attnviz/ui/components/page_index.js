@@ -1,0 +1,59 @@
+// Lists the page's drawings as links once the page is longer than two screens, and offers a way back to the first of them where it is
+// out of sight above. Which drawings there are is read from the page: a tab is drawn again without this component.
+import { above, begun, boxOf, el, isCalm, jsonOf, partsOf } from "./call.js";
+import { main } from "../../server/page.js";
+
+const LONG = 2; // screens
+const TABS = ".st-key-control-group, .st-key-control-tab";
+
+export default function ({ data, parentElement }) {
+  const call = begun(parentElement), { sections } = jsonOf(data), { index, back } = partsOf(parentElement, ["index", "back"]);
+  let shown = [], written = "", asked = 0;
+  const refresh = () => {
+    asked = 0;
+    const long = main() && main().scrollHeight > LONG * window.innerHeight;
+    shown = long ? sectionsShown(sections) : [];
+    index.hidden = shown.length < 2;
+    const names = shown.map(({ name }) => name).join("\n");
+    if (names !== written) index.replaceChildren(el("span", "", "On this page:"), ...shown.map(link));
+    written = names;
+    const first = shown.length > 1 ? shown.find(({ name }) => name === sections[0]?.[1]) ?? shown[0] : null;
+    back.hidden = !first || boxOf(first.element).bottom > above();
+    if (first) back.textContent = `↑ ${first.name}`;
+    back.onclick = () => to(first.element);
+  };
+  const later = () => { asked ||= requestAnimationFrame(refresh); };
+  const grown = new ResizeObserver(later);
+  const blocks = main()?.querySelector("[data-testid=stMainBlockContainer]");
+  if (blocks) grown.observe(blocks);
+  addEventListener("resize", later, { signal: call.signal });
+  document.addEventListener("scroll", later, { signal: call.signal, capture: true, passive: true });
+  call.signal.addEventListener("abort", () => { grown.disconnect(); cancelAnimationFrame(asked); });
+  refresh();
+  return call.end;
+}
+
+// Those that the page shows now and its tabs, from top to bottom.
+function sectionsShown(sections) {
+  const tabs = document.querySelector(TABS);
+  const found = sections.map(([name, title]) => ({ element: document.querySelector(`.${name}`), name: title }));
+  if (tabs) found.push({ element: tabs, name: "Tabs" });
+  const drawn = found.filter(({ element }) => element && boxOf(element).height > 20);
+  return drawn.sort((a, b) => boxOf(a.element).top - boxOf(b.element).top || boxOf(a.element).left - boxOf(b.element).left);
+}
+
+function link({ element, name }) {
+  const a = Object.assign(el("a", "", name), { href: "#" });
+  a.addEventListener("click", (e) => { e.preventDefault(); to(element.isConnected ? element : document.querySelector(`.${key(element)}`)); });
+  return a;
+}
+
+const key = (element) => [...element.classList].find((each) => each.startsWith("st-key-"));
+
+// Scrolls to it, and moves the focus there: the next press of Tab goes on in it.
+function to(element) {
+  main().scrollBy({ top: boxOf(element).top - above(), behavior: isCalm() ? "auto" : "smooth" });
+  element.tabIndex = -1;
+  element.style.outline = "none";
+  element.focus({ preventScroll: true });
+}

@@ -1,0 +1,44 @@
+"""The index of a long page: its links, the way back to its main drawing, and tabs that a phone shows early."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW
+from tests.browser.painted import overflow, settle
+from tests.browser.server import Server
+
+
+def test_a_link_leads_to_its_drawing_and_another_back_to_the_first(window: Callable[..., Page], server: Server) -> None:
+    page = window()
+    page.goto(f"{server.url}/heads")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    index = page.get_by_role("navigation", name="On this page")
+    expect(index.get_by_role("link")).to_have_count(6)
+    settle(page)
+    back = page.get_by_role("button", name="↑ All heads")
+    expect(back).to_be_hidden()
+    url = page.url
+    index.get_by_role("link", name="One query from score to weight").press("Enter")
+    drawing = page.locator(".st-key-head-path")
+    expect(drawing).to_be_focused()
+    expect(drawing).to_be_in_viewport(ratio=0.9)
+    back.click()
+    expect(page.locator(".st-key-head-grid")).to_be_focused()
+    expect(page.get_by_role("grid").first).to_be_in_viewport(ratio=0.9)
+    expect(back).to_be_hidden()
+    assert page.url == url
+
+
+def test_a_phone_shows_the_tabs_of_long_pages_early(window: Callable[..., Page], server: Server) -> None:
+    page = window(NARROW)
+    for path in ("heads", "query_groups", "rope", "decode"):
+        page.goto(f"{server.url}/{path}")
+        settle(page)
+        tabs = page.locator(":is(.st-key-control-group, .st-key-control-tab) [role=radio]").first
+        expect(tabs).to_be_attached()
+        settle(page)
+        main = page.get_by_test_id("stMain")
+        top = tabs.bounding_box()["y"] + main.evaluate("e => e.scrollTop")
+        assert top <= 2 * 844, path
+        assert overflow(page) == 0
