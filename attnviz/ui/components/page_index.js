@@ -1,7 +1,7 @@
 // Lists the page's drawings as links once the page is longer than two screens, and offers a way back to the first of them where it is
 // out of sight above. Which drawings there are is read from the page: a tab is drawn again without this component.
 import { above, begun, boxOf, el, isCalm, jsonOf, partsOf } from "./call.js";
-import { main } from "../../server/page.js";
+import { main, mainBlock } from "../../server/page.js";
 
 const LONG = 2; // screens
 const TABS = ".st-key-control-group, .st-key-control-tab";
@@ -24,7 +24,7 @@ export default function ({ data, parentElement }) {
   };
   const later = () => { asked ||= requestAnimationFrame(refresh); };
   const grown = new ResizeObserver(later);
-  const blocks = main()?.querySelector("[data-testid=stMainBlockContainer]");
+  const blocks = mainBlock();
   if (blocks) grown.observe(blocks);
   addEventListener("resize", later, { signal: call.signal });
   document.addEventListener("scroll", later, { signal: call.signal, capture: true, passive: true });
