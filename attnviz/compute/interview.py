@@ -93,7 +93,7 @@ def of_mistake(name: str, seed: int) -> Question | None:
     return Question(
         f"This code runs in {excerpt.files[0]}. Which line has the mistake?",
         ChoiceAnswer(tuple(shown), shown.index(line), explained, code=True), mistake.what,
-        link=("mistakes", {"mistake": name, "hunt": "0"}), code="\n".join(excerpt.lines), kind=kind_of_mistake(name),
+        link=("mistakes", {"mistake": name, "hunt": "0"}), code=excerpt.functions, kind=kind_of_mistake(name),
         subject="mistakes", level=2, seed=seed % 10**6,
     )  # fmt: skip
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
+from textwrap import dedent
 
 from attnviz.compute import models
 from attnviz.compute.view import View
 from attnviz.mistakes import SUBJECTS, CannotOccur, Mistake, Symptom, all_mistakes, load_mistake
+from attnviz.mistakes.versions import Version
 from attnviz.session.openable import MODELS
 from attnviz.session.settings import Settings
 
@@ -40,6 +43,7 @@ class Excerpt:
     files: tuple[str, ...]
     lines: tuple[str, ...]
     mistaken: frozenset[int]  # indices of lines
+    functions: str  # the whole functions that have the mistaken lines, as they run
 
 
 def excerpt(view: View) -> Excerpt:
@@ -51,7 +55,26 @@ def excerpt(view: View) -> Excerpt:
     removed = [i for i, line in enumerate(kept) if line[0] == "-"]
     # A line that differs in its comment alone is not mistaken, one that has moved is; so is one after what is left out.
     mistaken = [i for i in removed if repaired.get(_code(kept[i])) in (None, kept[i][1:].strip())] or removed
-    return Excerpt(tuple(changed), tuple(line[2:] for line in kept), frozenset(mistaken))
+    version = mistake_of(view.settings).version(view.config)
+    functions = [each for file in changed for each in _functions(version, file)]
+    return Excerpt(tuple(changed), tuple(line[2:] for line in kept), frozenset(mistaken), "\n\n".join(functions))
+
+
+def _functions(version: Version, file: str) -> list[str]:
+    """Return the outermost functions of a mistaken file that have a changed line, without common indentation.
+
+    A few lines alone can hide what they need: an assignment above them, the arguments, a branch.
+    """
+    source = version.source(file)
+    _, mistaken = version.changed_lines(file)
+    found = (node for scope in _scopes(ast.parse(source)) for node in scope.body if isinstance(node, ast.FunctionDef))
+    ranges = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in found]
+    lines = source.splitlines()
+    return [dedent("\n".join(lines[n - 1] for n in each)) for each in ranges if mistaken & {*each}]
+
+
+def _scopes(module: ast.Module) -> list[ast.Module | ast.ClassDef]:
+    return [module, *(node for node in module.body if isinstance(node, ast.ClassDef))]
 
 
 def _code(line: str) -> str:

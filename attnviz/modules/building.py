@@ -23,7 +23,7 @@ FEED_FORWARDS = {"swiglu": SwiGLU, "geglu": GeGLU, "gelu": GELUFeedForward}
 
 def _grouped(model: ModelConfig, c: Grouped) -> nn.Module:
     kind, own = _kind_of(c)
-    return kind(
+    return kind(  # d_model, n_heads, n_kv_heads, …
         model.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias,
         qk_norm=None if c.qk_norm is None else lambda D: RMSNorm(D, model.norm_eps), scale=c.scale, softcap=c.softcap,
         **own,

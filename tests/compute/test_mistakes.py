@@ -1,5 +1,8 @@
 """Computations of the Mistakes page and of the mistaken walk."""
 
+import ast
+import builtins
+
 import numpy as np
 import pytest
 
@@ -12,6 +15,7 @@ from attnviz.session.settings import Settings
 from tests.mistakes.states_by_hand import ONLY_IN
 
 VIEW = View(Settings())
+ASSIGNED = "self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads, dropout"
 
 
 def walkable() -> list[str]:
@@ -49,6 +53,35 @@ def test_an_excerpt_is_the_mistaken_code_without_a_mark_or_a_repair():
         others = [line.strip() for i, line in enumerate(found.lines) if i not in found.mistaken]
         assert [line for line in others if line not in only_comments] == around, name
         assert bool(only_comments) == (name == "tiled_kv_heads"), name
+
+
+def names_of_the_module(source: str) -> set[str]:
+    """What a reader of one function is not told: imports, constants and functions of the file, and Python's own."""
+    names = set(dir(builtins))
+    for node in ast.parse(source).body:
+        names |= {each.asname or each.name.split(".")[0] for each in getattr(node, "names", ())}
+        names |= {node.name} if isinstance(node, ast.FunctionDef | ast.ClassDef) else set()
+        names |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return names
+
+
+@pytest.mark.parametrize("name", all_mistakes())
+def test_an_excerpt_comes_with_the_function_that_explains_it(name: str):
+    """It has the mistaken lines, and each name that it reads is assigned in it, its parameter or its module's."""
+    found, mistake = compute.excerpt(VIEW.but(mistake=name)), all_mistakes()[name]
+    version, lines = mistake.version(VIEW.config), [line.strip() for line in found.functions.splitlines()]
+    assert {found.lines[i].strip() for i in found.mistaken} <= {*lines}
+    tree, known = (
+        ast.parse(found.functions),
+        set().union(*(names_of_the_module(version.source(f)) for f in found.files)),
+    )
+    assert tree.body and all(isinstance(node, ast.FunctionDef) for node in tree.body)
+    read = {each.id: each.lineno for each in ast.walk(tree) if isinstance(each, ast.Name)}
+    known |= {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)}
+    known |= {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    assert read.keys() <= known
+    if name == "attribute_before_assignment":  # the mistake is where it is assigned
+        assert lines.index(ASSIGNED) > lines.index("assert self.n_heads % n_kv_heads == 0")
 
 
 def test_each_mistake_is_in_one_subject_with_the_words_of_the_model():

@@ -69,7 +69,8 @@ def test_nothing_of_the_answer_stands_there_before_the_question_is_answered():
 def test_the_mistaken_line_is_found_before_the_title_and_the_repair_are_shown():
     name, mistake = "tiled_kv_heads", load_mistake("tiled_kv_heads")
     app = seen(mistake=name, hunt="1")
-    assert mistake.title not in said(app) + "".join(said_by_lists(app)) and not app.code
+    assert mistake.title not in said(app) + "".join(said_by_lists(app))
+    assert ["\n+ " in code.value for code in app.code] == [False], "the whole function, without its repair"
     lines = app.radio(key=f"line-{name}")
     at = [i for i, line in enumerate(lines.options) if "repeat(1, H // K, 1, 1)" in line]
     assert len(at) == 1 and not any("flatten(1, 2)" in line and "expand" in line for line in lines.options)

@@ -208,6 +208,8 @@ def _find(mistake: Mistake, code: compute_mistakes.Excerpt) -> None:
         right = f"{_as_code(code.lines[chosen].strip())} is right."
         st.error(f"{right} Choose another line, or show the mistaken one.", icon=":material/close:")
     st.button("Show it", key="skip-line", on_click=_choose_line, args=(mistake.id, ""))
+    with st.expander("The whole function", type="compact", key="whole-function", on_change="ignore"):
+        st.code(code.functions, language="python", wrap_lines=True)
 
 
 def _as_code(line: str) -> str:
