@@ -28,6 +28,22 @@ def test_a_link_leads_to_its_drawing_and_another_back_to_the_first(window: Calla
     expect(page.get_by_role("grid").first).to_be_in_viewport(ratio=0.9)
     expect(back).to_be_hidden()
     assert page.url == url
+    for width, height in ((1280, 720), (390, 844)):
+        never_covers_a_lessons_bar(
+            page, f"{server.url}/query_groups?lesson=shared-kv-heads&lesson_step=2", width, height
+        )
+
+
+def never_covers_a_lessons_bar(page: Page, url: str, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(url)
+    page.locator(".st-key-lesson-next button").wait_for()
+    settle(page)
+    page.get_by_test_id("stMain").evaluate("e => e.scrollTo(0, e.scrollHeight)")
+    back = page.get_by_role("button", name="↑ ")
+    expect(back).to_be_visible()
+    box, bar = back.bounding_box(), page.get_by_test_id("stBottom").bounding_box()
+    assert box["y"] >= 0 and box["y"] + box["height"] <= bar["y"]
 
 
 def test_a_phone_shows_the_tabs_of_long_pages_early(window: Callable[..., Page], server: Server) -> None:

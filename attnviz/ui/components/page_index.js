@@ -1,18 +1,18 @@
 // Lists the page's drawings as links once the page is longer than two screens, and offers a way back to the first of them where it is
 // out of sight above. Which drawings there are is read from the page: a tab is drawn again without this component.
-import { above, begun, boxOf, el, isCalm, jsonOf, partsOf } from "./call.js";
-import { main, mainBlock } from "../../server/page.js";
+import { above, barBox, begun, boxOf, el, isCalm, jsonOf, partsOf } from "./call.js";
+import { bottom, main, mainBlock } from "../../server/page.js";
 
 const LONG = 2; // screens
 const TABS = ".st-key-control-group, .st-key-control-tab";
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { sections } = jsonOf(data), { index, back } = partsOf(parentElement, ["index", "back"]);
-  let shown = [], written = "", asked = 0;
+  let written = "", asked = 0, bar = null;
   const refresh = () => {
     asked = 0;
     const long = main() && main().scrollHeight > LONG * window.innerHeight;
-    shown = long ? sectionsShown(sections) : [];
+    const shown = long ? sectionsShown(sections) : [];
     index.hidden = shown.length < 2;
     const names = shown.map(({ name }) => name).join("\n");
     if (names !== written) index.replaceChildren(el("span", "", "On this page:"), ...shown.map(link));
@@ -20,6 +20,8 @@ export default function ({ data, parentElement }) {
     const first = shown.length > 1 ? shown.find(({ name }) => name === sections[0]?.[1]) ?? shown[0] : null;
     back.hidden = !first || boxOf(first.element).bottom > above();
     if (first) back.textContent = `↑ ${first.name}`;
+    back.style.setProperty("--bar", `${barHeight()}px`);
+    if (bar !== bottom() && (bar = bottom())) grown.observe(bar);
     back.onclick = () => to(first.element);
   };
   const later = () => { asked ||= requestAnimationFrame(refresh); };
@@ -31,6 +33,12 @@ export default function ({ data, parentElement }) {
   call.signal.addEventListener("abort", () => { grown.disconnect(); cancelAnimationFrame(asked); });
   refresh();
   return call.end;
+}
+
+// How high the bar of a lesson or route is. One beside the page, while presenting, covers nothing at the bottom.
+function barHeight() {
+  const { top, height } = barBox();
+  return height && top > 0 ? Math.max(0, window.innerHeight - top) : 0;
 }
 
 // Those that the page shows now and its tabs, from top to bottom.
