@@ -77,6 +77,7 @@ def test_every_page_and_tab_is_drawn_without_an_error(window: Window) -> None:
         if tab:
             window.until(OPEN_TAB, PAGES[path].tabs[tab])
         blank, n = window.run(BLANK)
+        blank = [each for each in blank if not each.endswith("(1, 1)")]  # one number, so one colour
         drawings += n
         if (wider := window.run(WIDER)) or blank or window.wrong():
             wrong[address] = blank, wider, window.wrong()

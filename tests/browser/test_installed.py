@@ -95,7 +95,7 @@ def test_the_settings_are_ours_in_another_projects_folder(
     ground = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
     assert page.evaluate(ground) == "rgb(251, 251, 250)"
     port = int(app.url.rpartition(":")[2])
-    assert (project / "addresses").read_text(encoding="utf-8") == f"http://localhost:{port}/heads?model=gqa-2\n"
+    assert (project / "addresses").read_text(encoding="utf-8") == f"http://localhost:{port}/practice?tab=write\n"
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port), timeout=5):
         pass  # bound to localhost alone, although Streamlit listens on all addresses by default
 
