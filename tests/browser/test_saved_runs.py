@@ -134,6 +134,7 @@ def a_patch_is_lit_by_its_weight_and_a_key_of_the_map_is_outlined(page: Page) ->
     assert np.corrcoef(lit, 1 - 0.82 * (1 - shares))[0, 1] > 0.97
     expect(picture.locator(".before .token")).to_have_text(["[CLS]", "[REG]"])
     map_ = page.locator(".hv .map")
+    page.mouse.move(2, 2)  # a patch that comes below the pointer when the page scrolls is pointed at
     map_.focus()
     page.keyboard.press("ArrowDown")
     expect(picture.locator(".title")).to_contain_text("query 8 “1,1”")
