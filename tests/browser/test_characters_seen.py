@@ -82,12 +82,15 @@ def a_character_is_completed_byte_by_byte(page: Page) -> None:
 
 CHINESE = "注意力機制讓每個詞元查詢其他詞元，並按「相似度」分配權重。昨天下午我在咖啡館讀 paper，外面下著大雨。" * 2
 LINES = """() => {
-  const text = one(".tv .text"), lines = new Map();
+  const text = one(".tv .text"), lines = [];
+  let last = -Infinity;
   for (const each of text.querySelectorAll(".glyph, span.token")) {
-    const { bottom } = each.getBoundingClientRect(), line = Math.round(bottom / 20);
-    lines.set(line, (lines.get(line) ?? "") + each.textContent);
+    const { bottom } = each.getBoundingClientRect();
+    if (bottom > last + 10) lines.push(""); // characters of one line differ by less: fonts have other heights
+    last = bottom;
+    lines[lines.length - 1] += each.textContent;
   }
-  return [[...lines.values()], text.scrollWidth - text.clientWidth];
+  return [lines, text.scrollWidth - text.clientWidth];
 }"""
 
 

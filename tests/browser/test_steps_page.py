@@ -249,7 +249,10 @@ NUMBERED = """walk => {
 
 
 def test_the_numbers_of_columns_are_whole_and_apart(visit: Callable[..., Page]) -> None:
-    addresses = (f"steps?step=0&query=127&text={'The+king+said+no.+' * 60}", "(1, 128)"), ("steps?tab=step&step=0", "logits")
+    addresses = (
+        (f"steps?step=0&query=127&text={'The+king+said+no.+' * 60}", "(1, 128)"),
+        ("steps?tab=step&step=0", "logits"),
+    )
     for address, title in addresses:  # three digits, the marked one last; those of the vocabulary
         page = visit(address, width=WIDE)
         expect(page.locator(".sw .title")).to_contain_text(title)
