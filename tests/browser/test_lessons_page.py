@@ -214,7 +214,7 @@ def a_presented_chart_is_whole_with_its_key_also_when_an_answer_makes_the_bar_hi
 def drawings_that_were_too_high_or_too_dense_are_presented_above_the_bar(page: Page) -> None:
     turn_to(page, "decode?present=1")
     page.wait_for_function(FILLS, polling=50, arg="st-key-decode-player")
-    turn_to(page, "steps?tab=step&present=1")
+    turn_to(page, "steps?tab=step&step=0&present=1")
     page.wait_for_function(FILLS, polling=50, arg="st-key-decode-walk")
     turn_to(page, "steps?tab=lens&present=1&only=figure-lens")
     page.wait_for_function(NO_WORDS_MEET, polling=100)
