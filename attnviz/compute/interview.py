@@ -10,7 +10,7 @@ from typing import Any
 
 from attnviz.compute import mistakes, spoken
 from attnviz.compute.asked import asked_before, kind_of_mistake
-from attnviz.compute.practice import Attempt, pages_to_review, subject_name, tallies
+from attnviz.compute.practice import Attempt, naming, pages_to_review, subject_name, tallies
 from attnviz.compute.view import View
 from attnviz.practice.drills import Question, make, question_set
 from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
@@ -37,7 +37,8 @@ def begin(s: Settings, now: float) -> Attempt:
     without = asked_before(s)
     waiting = {form: iter(questions(form, plan.count(form), s.question_set, without)) for form in FORMS}
     asked = tuple(next(waiting[form]) for form in plan)
-    return Attempt(asked, now, 60.0 * int(s.interview), feedback=False, of="interview", plan=plan)
+    return Attempt(asked, now, 60.0 * int(s.interview), feedback=False, of="interview", plan=plan,
+                   settings=naming(s, "interview"))  # fmt: skip
 
 
 def questions(form: str, n: int, seed: int, without: Collection[str] = ()) -> list[Question]:

@@ -63,6 +63,11 @@ class Attempt:
     again_given: str = ""
     plan: tuple[str, ...] = ()  # of a mixed interview: the form of each question
     stamps: tuple[float, ...] = ()  # when each answer was given
+    settings: tuple[tuple[str, Any], ...] = ()  # those that name its questions
+
+    def is_of(self, s: Settings) -> bool:
+        """Check whether these settings name its questions: a link can name others while it runs."""
+        return all(getattr(s, field) == value for field, value in self.settings)
 
     @property
     def at(self) -> int:
@@ -135,10 +140,16 @@ def begin(s: Settings, of: str, progress: Progress, now: float) -> Attempt:
     """Begin a set, the mock interview or the missed questions."""
     if of == "interview":
         asked = tuple(question_set("", 3, INTERVIEW_QUESTIONS, s.question_set, asked_before(s)))
-        return Attempt(asked, now, 60.0 * INTERVIEW_MINUTES, feedback=False, of=of)
+        return Attempt(asked, now, 60.0 * INTERVIEW_MINUTES, feedback=False, of=of, settings=naming(s, of))
     if of == "missed":
-        return Attempt(tuple(progress.again(MAX_REPEATED)), now, of=of)
-    return Attempt(set_of(s), now, 60.0 * s.minutes)
+        return Attempt(tuple(progress.again(MAX_REPEATED)), now, of=of, settings=naming(s, of))
+    return Attempt(set_of(s), now, 60.0 * s.minutes, settings=naming(s, of))
+
+
+def naming(s: Settings, of: str) -> tuple[tuple[str, Any], ...]:
+    """Return the settings that name the questions of a set or an interview, each with its value."""
+    fields = ("interview",) if of == "interview" else ("subject", "level", "questions")
+    return tuple((field, getattr(s, field)) for field in (*fields, "question_set"))
 
 
 def tallies(attempt: Attempt) -> list[Tally]:

@@ -301,7 +301,7 @@ class Mixer(Mechanism):
         raise NotImplementedError
 
     def state(self) -> tuple[State, ...]:
-        """Return what is kept per sequence, whatever its length: nothing unless it is recurrent or convolves."""
+        """Return the tensors of its state, of the same size at any length; none unless it recurs or convolves."""
         return ()
 
     def bands(self) -> str:

@@ -110,13 +110,9 @@ def next_button(name: str, primary: bool = True) -> None:
     following = route.following(here, progress.get(), progress.today().isoformat())
     label = f"Next: {route.item(following).title}" if following else "That was all"
     st.button(
-        label,
-        key="route-next",
-        shortcut="J",
-        type="primary" if primary else "secondary",
-        on_click=_go_on,
+        label, key="route-next", shortcut="J", type="primary" if primary else "secondary", on_click=_go_on,
         args=(name, here, following),
-    )
+    )  # fmt: skip
 
 
 def item() -> Item | None:
@@ -129,6 +125,12 @@ def ended_set() -> None:
     """Record a set of questions that was ended as done, if it is what the item of the open route asks."""
     here = item()
     if here and here.asks and state.page() == here.page and here.link.get("tab", "drills") == "drills":
+        did_item()
+
+
+def did_item() -> None:
+    """Record the item of the open route as done."""
+    if here := item():
         progress.did_item(state.current().route, here.id)
 
 

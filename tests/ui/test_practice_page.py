@@ -58,7 +58,9 @@ def test_what_is_no_answer_is_asked_again_and_skipping_is_wrong():
     app = opened(PRACTICE, subject="masks", questions="1", level="1", question_set=str(seed))
     press(app, "Start")
     give(app, question, "what?")
-    assert len(app.warning) == 1 and not app.error
+    assert len(app.warning) == 1 and not app.error and "is not a number" in app.warning[0].value
+    give(app, question, "")
+    assert "Nothing is answered yet" in app.warning[0].value and not app.error
     press(app, "I do not know")
     assert "Not answered" in app.warning[0].value and question.answer.shown() in said(app).replace("\\", "")
 
@@ -191,3 +193,14 @@ def test_pasted_code_is_judged_on_this_machine_and_not_even_asked_for_elsewhere(
     box.set_value(ANSWERS["rms-norm"][0])
     press(app, "Judge it")
     assert file.read_text() == "def rms_norm(x" and not app.main.text_area
+
+
+def test_the_selectors_name_the_head_whose_maps_are_drawn(monkeypatch):
+    monkeypatch.setattr("attnviz.ui.local_session.refusal", lambda: "")
+    for link in ({}, {"layer": "2", "head": "5"}):
+        app = opened(PRACTICE, tab="write", task="gqa", **link)
+        app.main.text_area[0].set_value(ANSWERS["gqa"][0])
+        press(app, "Judge it")
+        shown = {each.label: each.value for each in app.main.selectbox}
+        assert (shown["Layer"], shown["Head"]) == ((2, 5) if link else Settings().chosen_head)
+        assert f"layer {shown['Layer']}, " in "".join(each.value for each in app.markdown)

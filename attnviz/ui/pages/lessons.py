@@ -53,7 +53,8 @@ def _route_list() -> None:
         with st.container(horizontal=True, vertical_alignment="top", key=f"route-{route.name}", gap="small"):
             label = "Begin again" if on else "Go on" if route.name in kept.routes else "Begin"
             st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name, bool(on)))
-            with st.expander(f"**{route.title}** · {count(len(route.items), 'item')}{so_far}"):
+            title = f"**{route.title}** · {count(len(route.items), 'item')}{so_far}"
+            with st.expander(title, expanded=route.name == state.current().route):
                 st.markdown(route.about)
                 _items(route, left)
 

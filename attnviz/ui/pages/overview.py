@@ -59,12 +59,9 @@ def first_thing(view: View) -> None:
             from attnviz.compute import progress as compute  # imported late: it would delay the page without progress
 
             st.button(
-                f"**{compute.due_on(kept, today)}**",
-                key="due",
-                icon=":material/event:",
-                type="primary",
+                f"**{compute.due_on(kept, today)}**", key="due", icon=":material/event:", type="primary",
                 on_click=_open_due,
-            )
+            )  # fmt: skip
         if following:
             name, item = following
             label = f"**Go on: {item.title}, {count(item.minutes, 'minute')}**"

@@ -61,11 +61,10 @@ def parts(view: View) -> None:
 
 def _drills(view: View) -> None:
     attempt = attempts.current()
-    if attempt and attempt.of != "interview":
+    if attempt and attempt.of != "interview" and attempt.is_of(view.settings):
         attempts.show(attempt)
         return
-    if attempt and not attempt.done:
-        _running("A mock interview", attempt, "interview")
+    if attempt and _runs_elsewhere(attempt):
         return
     s = view.settings
     subject = compute.SUBJECTS.get(s.subject, "all six subjects")
@@ -103,11 +102,10 @@ def _set_controls() -> None:
 
 def _interview(view: View) -> None:
     attempt = attempts.current()
-    if attempt and attempt.of == "interview":
+    if attempt and attempt.of == "interview" and attempt.is_of(view.settings):
         (interview.score_card if attempt.done and attempt.plan else attempts.show)(attempt)
         return
-    if attempt and not attempt.done:
-        _running("A set of questions", attempt, "drills")
+    if attempt and _runs_elsewhere(attempt):
         return
     interview.about(view.settings.interview)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -116,18 +114,22 @@ def _interview(view: View) -> None:
     interview.kept()
 
 
-def _running(what: str, attempt: Attempt, tab: str) -> None:
-    """Say that an attempt runs on another tab: starting one here would discard its answers."""
+def _runs_elsewhere(attempt: Attempt) -> bool:
+    """Say that an attempt with other settings or on another tab runs; return whether starting one would lose it."""
+    if attempt.done:
+        return False
+    mock = attempt.of == "interview"
+    what = "A mock interview" if mock else "Another set of questions"
+    then = "End it before you start another." if mock else "Its answers are counted; to start here ends it."
     st.info(
-        f"{what} is running, at question {attempt.at + 1} of {len(attempt.questions)}. End it before you start "
-        "another.",
-        icon=":material/timer:",
+        f"{what} is running, at question {attempt.at + 1} of {len(attempt.questions)}. {then}", icon=":material/timer:"
     )
-    st.button("Go on with it", type="primary", key="go-on", on_click=_open_tab, args=(tab,))
+    st.button("Go on with it", type="primary" if mock else "secondary", key="go-on", on_click=_open, args=(attempt,))
+    return mock
 
 
-def _open_tab(tab: str) -> None:
-    state.change(tab=tab)
+def _open(attempt: Attempt) -> None:
+    state.change(tab="interview" if attempt.of == "interview" else "drills", **dict(attempt.settings))
     state.rerun()
 
 

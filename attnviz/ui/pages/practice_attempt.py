@@ -83,7 +83,7 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
 def still_to_do(mock: bool) -> str:
     """Say what is still to be done in the set or the interview that a route's item asks; "" where none is open."""
     attempt = current()
-    if attempt is None or (attempt.of == "interview") != mock:
+    if attempt is None or (attempt.of == "interview") != mock or not attempt.is_of(state.current()):
         return ""
     if attempt.done:
         return "Tick what you said, then press “Keep and close”." if attempt.plan else ""
@@ -241,7 +241,8 @@ def _take(key: str) -> None:
     given, question = "" if value is None else str(value), attempt.question
     grade = question.grade(given)
     if key and not grade.read:
-        st.session_state["practice message"] = grade.explanation
+        empty = "Nothing is answered yet. Answer, or press “I do not know”."
+        st.session_state["practice message"] = grade.explanation if given.strip() else empty
         state.rerun("tabs")
         return
     after = attempt.answer(given, time.monotonic())
@@ -339,15 +340,13 @@ def _score_card(attempt: Attempt) -> None:
     if attempt.of == "interview" and (said := interview.compared(interview.summary(attempt), kept.get().mocks[1:])):
         st.markdown(escaped(said))
     rows = compute.tallies(attempt)
-    st.dataframe(
+    st.table(  # not a dataframe, whose last column a phone cuts off
         {
             "Subject": [compute.subject_name(row.subject) for row in rows],
-            "Right": [row.right for row in rows],
-            "Asked": [row.asked for row in rows],
-            "Share": [row.right / row.asked for row in rows],
+            "Right": [f"{row.right} of {row.asked}" for row in rows],
+            "Share": [f"{row.right / row.asked:.0%}" for row in rows],
         },
-        hide_index=True, width="content",
-        column_config={"Share": st.column_config.ProgressColumn("Share", format="percent", min_value=0, max_value=1)},
+        hide_index=True, width="content", border="horizontal",
     )  # fmt: skip
     if again := compute.pages_to_review(attempt):
         to_look_at_again(again)

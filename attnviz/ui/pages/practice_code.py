@@ -224,9 +224,10 @@ def _verdict(verdict: own_code.Verdict) -> None:
 def _selected(view: View) -> None:
     """Controls for the layer, and for the head whose maps are large."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        for label, field, n in (("Layer", "layer", view.config.n_layers), ("Head", "head", view.config.n_heads)):
-            shown = min(getattr(view.settings, field), n - 1)
-            state.control(st.selectbox, label, field, shown=shown, options=range(n), width=110)
+        sizes = ("layer", view.config.n_layers), ("head", view.config.n_heads)
+        for (field, n), chosen in zip(sizes, view.settings.chosen_head, strict=True):
+            shown = min(chosen, n - 1)
+            state.control(st.selectbox, field.capitalize(), field, shown=shown, options=range(n), width=110)
 
 
 def _about(shipped: own_code.ShippedRun, task: str) -> str:

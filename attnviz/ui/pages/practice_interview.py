@@ -15,6 +15,7 @@ from attnviz.practice.drills.answers import SpokenAnswer
 from attnviz.ui import progress, state
 from attnviz.ui.pages import practice_attempt as attempts
 
+ENDS = "To load the page again ends it."
 LENGTHS = {"15": "15 minutes", "30": "30 minutes", "60": "60 minutes", "": "Computed only"}
 
 
@@ -28,7 +29,7 @@ def about(length: str) -> None:
         asked = f"**{practice.INTERVIEW_QUESTIONS} computed questions in {practice.INTERVIEW_MINUTES} minutes**"
         st.markdown(
             f"{asked}, on all subjects and levels, with no feedback until the end. Everyone with this page's link gets "
-            "the same questions."
+            f"the same questions. {ENDS}"
         )
         return
     n = {form: compute.ROUNDS[length] * compute.ROUND.count(form) for form in compute.FORMS}
@@ -36,7 +37,7 @@ def about(length: str) -> None:
     st.markdown(
         f"**{count(sum(n.values()), 'question')} in {length} minutes**: {spoken_} to answer aloud, {computed} to "
         f"compute, {code} on reading code, {mistakes} on finding a mistake, with no feedback until the end. Then you "
-        "tick the points that you said. Everyone with this page's link gets the same questions."
+        f"tick the points that you said. Everyone with this page's link gets the same questions. {ENDS}"
     )
 
 

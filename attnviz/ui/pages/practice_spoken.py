@@ -158,6 +158,7 @@ def _show_points(card: Card) -> None:
 def _take(card: Card, grade: int) -> None:
     progress.set_card(card.id, compute.after(progress.get().cards.get(card.id), grade, progress.today()))
     if _is_item(card.id):
+        route_bar.did_item()  # however it was said: what is due again is listed as due
         st.session_state[GRADED] = card.id
         state.rerun("tabs")
     else:
