@@ -22,7 +22,7 @@ from attnviz.session.page import Page
 from attnviz.session.pages import PAGES, by_purpose
 from attnviz.session.settings import Settings
 from attnviz.session.shared import NOBODY_CHOSE, widths
-from attnviz.ui import state
+from attnviz.ui import controls, state
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.open_model import download_progress, open_model
 from attnviz.ui.open_run import open_run
@@ -129,7 +129,7 @@ def _text(view: View, place: str = "", then: Callable[[], object] = lambda: None
     st.button(
         "Apply", key=f"{place}apply-text", help="Or press Ctrl + Enter in the text.", on_click=_apply, args=(then,)
     )
-    state.pick("Examples", list(EXAMPLES), f"{place}example", partial(_take_example, then))
+    controls.pick("Examples", list(EXAMPLES), f"{place}example", partial(_take_example, then))
 
 
 def _text_of_run(view: View, place: str) -> None:
@@ -216,7 +216,7 @@ def _select(label: str, field: str, options: Iterable[str], format_func: Callabl
 
 def _control(widget: Callable, label: str, field: str, **options: Any) -> None:
     """Widget for a setting whose change reruns the whole page."""
-    state.control(widget, label, field, reruns=(), **options)
+    controls.control(widget, label, field, reruns=(), **options)
 
 
 def _model(name: str) -> str:

@@ -34,7 +34,7 @@ from attnviz.phrases import count, listed
 from attnviz.session.pages import ELEMENTS
 from attnviz.session.pages.cost import OWN_MEMORY, PASTED, SELECTED
 from attnviz.session.settings import Settings
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.pages.cost_lists import cards, models
 from attnviz.ui.pages.cost_question import COUNT, PARTS, question
@@ -106,7 +106,7 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
 @state.part("tabs", countable)
 def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
-    tab = state.tabs(view, "Part", quiet=True, also=["own", "amounts"])
+    tab = controls.tabs(view, "Part", quiet=True, also=["own", "amounts"])
     if tab in ("facts", "measured"):
         {"facts": facts, "measured": measured}[tab](view)
         return
@@ -120,7 +120,7 @@ def tabs(view: View) -> None:
 def published(view: View, asked: Answer) -> None:
     """The model beside others to scale, all on one plot, totals over the context, other attention types."""
     s, presets = view.settings, load_presets()
-    state.control(
+    controls.control(
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
         format_func=lambda id: presets[id].name, max_selections=6,
     )  # fmt: skip
@@ -128,7 +128,7 @@ def published(view: View, asked: Answer) -> None:
     bars = figures.caches_panel(chosen, s.context, s.batch, s.precision)
     to_scale([bars], "compared", figures.kinds_of(chosen))
     _pairs(s)
-    state.control(
+    controls.control(
         st.segmented_control, "All models by", "by", options=list(BY), format_func=BY.__getitem__, required=True,
     )  # fmt: skip
     asked_id = compute_cost.asked_id(s)
@@ -158,7 +158,7 @@ def _alternatives(model: ModelConfig, s: Settings) -> None:
 def _pairs(s: Settings) -> None:
     """Pills with instructive comparisons, and the sentence on the chosen one."""
     pairs = {pair.name: pair for pair in instructive_pairs()}
-    state.pick("Instructive comparisons", list(pairs), "pair", lambda name: _take_pair(pairs[name]))
+    controls.pick("Instructive comparisons", list(pairs), "pair", lambda name: _take_pair(pairs[name]))
     for pair in pairs.values():
         if s.compare == pair.ids:
             st.info(pair.sentence, icon=":material/lightbulb:")
@@ -184,7 +184,7 @@ def facts(view: View) -> None:
     s = view.settings
     start = s.preset if s.preset in load_presets() else Settings.preset
     name = load_presets()[start].name
-    state.control(
+    controls.control(
         st.text_area, "A Hugging Face config.json, or this page's own fields (JSON)", "facts", height=160,
         reruns=PARTS, then=_ask_for_it,
         placeholder='{"model_type": "llama", "num_hidden_layers": 32, …}   or   {"n_layers": 32, "d_model": 4096, …}',
@@ -280,14 +280,14 @@ def _take_facts(preset: str) -> None:
 def memory(view: View, asked: Answer) -> None:
     """Number of sequences that fit beside the weights, and the longest context of one."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.slider, "Reserve, % of the memory", "reserve", width=260, reruns=PARTS)
-        state.control(
+        controls.control(st.slider, "Reserve, % of the memory", "reserve", width=260, reruns=PARTS)
+        controls.control(
             st.number_input, "Tokens per page of the cache", "page_tokens", width=200, reruns=PARTS,
             help="Engines with a paged cache take whole pages for each sequence: of 16 tokens by default in vLLM, of "
             "more with some kernels. 1: not rounded up.",
         )  # fmt: skip
         if windowed(asked.serving.model, asked.serving.n_tokens):
-            state.control(st.toggle, "Windowed layers hold all tokens", "full_windows", reruns=PARTS, help=WINDOWS)
+            controls.control(st.toggle, "Windowed layers hold all tokens", "full_windows", reruns=PARTS, help=WINDOWS)
     charts.show(figures.filling(asked.serving), "filling")
     _sources(view)
 

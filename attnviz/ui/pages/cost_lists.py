@@ -12,7 +12,7 @@ from attnviz.cost import Answer, load_presets
 from attnviz.cost.variants import KINDS
 from attnviz.figures import cost as figures
 from attnviz.session.pages.cost import SIZES
-from attnviz.ui import state
+from attnviz.ui import controls, state
 from attnviz.ui.pages.cost_question import PARTS
 
 SIZE_NAMES = {"": "Any size", "4": "up to 4 B", "15": "4 to 15 B", "80": "15 to 80 B", "more": "over 80 B"}
@@ -24,11 +24,11 @@ def models(view: View, asked: Answer) -> None:
     """All published models of the chosen sizes and kinds, those that fit first; a row opens its answer."""
     assert SIZE_NAMES.keys() == {"", *SIZES}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(
+        controls.control(
             st.segmented_control, "Parameters", "size", options=list(SIZE_NAMES), format_func=SIZE_NAMES.__getitem__,
             required=True,
         )  # fmt: skip
-        state.control(
+        controls.control(
             st.pills, "Attention", "kinds", options=list(KINDS), format_func=KINDS.__getitem__,
             selection_mode="multi",
         )  # fmt: skip

@@ -17,7 +17,7 @@ from attnviz.figures.cost.machines import BATCHES
 from attnviz.figures.cost.prompts import LENGTHS
 from attnviz.figures.drawing import escaped
 from attnviz.session.pages.cost import OWN_MEMORY, PASTED, SELECTED
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.to_scale import to_scale
 
 COUNT = "count by transformers"  # session key: of the pasted configuration
@@ -59,7 +59,7 @@ def _model(view: View) -> None:
         PASTED: "Pasted configuration",
         **{id: model.name for id, model in load_presets().items()},
     }
-    state.control(
+    controls.control(
         st.selectbox, "Model to serve", "preset", shown=compute_cost.asked_id(view.settings), options=list(names),
         format_func=names.__getitem__, width=280, reruns=PARTS, then=_open_its_tab,
     )  # fmt: skip
@@ -75,34 +75,34 @@ def _open_its_tab() -> None:
 def _typed_and_slid(label: str, field: str, options: set[int], text: Callable[[int], str]) -> None:
     """One number, to type and, in powers of two and what was typed, to slide."""
     with st.container(width=165, gap="xxsmall"):
-        state.control(st.number_input, label, field, place="typed-", reruns=PARTS)
-        state.control(
+        controls.control(st.number_input, label, field, place="typed-", reruns=PARTS)
+        controls.control(
             st.select_slider, label, field, options=sorted(options), format_func=text, label_visibility="collapsed",
             reruns=PARTS,
         )  # fmt: skip
 
 
 def _precision(label: str, field: str) -> None:
-    state.control(st.selectbox, label, field, options=list(PRECISIONS), width=110, reruns=PARTS)
+    controls.control(st.selectbox, label, field, options=list(PRECISIONS), width=110, reruns=PARTS)
 
 
 def _accelerator(view: View) -> None:
     """One of the known accelerators, or a memory of one's own; and how many of it."""
     names = {id: f"{card.name} · {card.data_sheet_gb:g} GB" for id, card in load_accelerators().items()}
     names |= {OWN_MEMORY: "Another memory: type its GiB"}
-    state.control(
+    controls.control(
         st.selectbox, "Accelerator", "machine", options=list(names), format_func=names.__getitem__, width=280,
         reruns=PARTS,
     )  # fmt: skip
     if view.settings.machine == OWN_MEMORY:
-        state.control(st.number_input, "Memory, GiB", "own_memory", width=130, reruns=PARTS)
-        state.control(
+        controls.control(st.number_input, "Memory, GiB", "own_memory", width=130, reruns=PARTS)
+        controls.control(
             st.number_input, "Bandwidth, GB/s", "own_bandwidth", width=150, reruns=PARTS,
             help="0: not known; then no speed is given.",
         )  # fmt: skip
-    state.control(st.number_input, "Number of them", "n_machines", width=130, reruns=PARTS)
+    controls.control(st.number_input, "Number of them", "n_machines", width=130, reruns=PARTS)
     if view.settings.n_machines > 1:
-        state.control(
+        controls.control(
             st.selectbox, "Divided by", "parallel", options=list(figures.PARALLEL), width=210, reruns=PARTS,
             format_func=lambda way: figures.PARALLEL[way].capitalize(),
             help="Tensor parallelism divides the heads, so that each accelerator caches a part of every sequence. With "

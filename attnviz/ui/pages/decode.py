@@ -22,7 +22,7 @@ from attnviz.figures.speculation import acceptance
 from attnviz.phrases import count
 from attnviz.session import branches
 from attnviz.session.branches import Branch
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.decode_player import Place, Text, decode_player
 from attnviz.ui.headline import sharing
 from attnviz.ui.measuring import progress
@@ -79,14 +79,14 @@ def sampling(view: View) -> None:
         _number("min-p (0: off)", "min_p", then, step=0.05)
         _number("Repetition penalty", "penalty", then, 145, step=0.1)
         _number("Seed", "draw_seed", then, 105)
-        state.control(
+        controls.control(
             st.selectbox, "Maps of layer", "layer", shown=view.layer_and_head[0], options=range(view.config.n_layers),
             width=95, reruns=("sampling", "player"),
         )  # fmt: skip
 
 
 def _number(label: str, field: str, then: Callable[[], None], width: int = 115, **options: Any) -> None:
-    state.control(
+    controls.control(
         st.number_input, label, field, width=width, then=then, reruns=("sampling", "player"),
         help=SAMPLING_HELP[field], **options,
     )  # fmt: skip
@@ -208,7 +208,7 @@ def _branches(view: View) -> None:
     stored = st.session_state.get(BRANCHES, {}).get(view.settings.text, [])
     offered = branches.leaving(stored, view.settings.written)
     if offered:
-        state.pick(
+        controls.pick(
             "Earlier continuations", range(len(offered)), "branch", lambda i: _take_branch(*offered[i]),
             format_func=lambda i: _branch_label(view, offered[i]), label_visibility="collapsed",
         )  # fmt: skip
@@ -236,7 +236,7 @@ def _take_branch(written: tuple[int, ...], sampling: dict[str, float]) -> None:
 @state.part("tabs")
 def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
-    tab = state.tabs(view, "Look closer")
+    tab = controls.tabs(view, "Look closer")
     drawn_for = st.session_state[OPEN_TAB] = _drawn_for(view)
     with st.container(key=drawn_for):  # the key is a CSS class: `player` dims the tab while it is stale
         TABS[tab](view)
@@ -313,8 +313,8 @@ def _models(view: View) -> None:
 
 def _bounded(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.slider, "Cache size, tokens", "bound", width=320)
-        state.control(
+        controls.control(st.slider, "Cache size, tokens", "bound", width=320)
+        controls.control(
             st.slider, "Attention-sink tokens", "kept_first", width=220,
         )  # fmt: skip
     if why := _with_window(view, "A bounded cache is shown for models without a sliding window."):
@@ -335,8 +335,8 @@ def _bounded(view: View) -> None:
 
 def _paged(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.slider, "Continuations of the text", "n_texts", width=260)
-        state.control(st.slider, "Tokens per block", "block_size", width=260)
+        controls.control(st.slider, "Continuations of the text", "n_texts", width=260)
+        controls.control(st.slider, "Tokens per block", "block_size", width=260)
     with st.spinner(f"Writing {count(view.settings.n_texts, 'continuation')} …"):
         shared = compute.shared(view)
     left, right = st.columns([3, 2], gap="large")
@@ -353,11 +353,11 @@ def _speculate(view: View) -> None:
     names = {**FAMILY, "n-grams": "the text's own 2-grams"}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         drafters = ["n-grams"] if view.settings.opened else list(names)  # the checkpoints use another tokenizer
-        state.control(
+        controls.control(
             st.selectbox, "Drafter", "drafter", options=drafters, format_func=names.__getitem__, width=260,
             shown="n-grams" if view.settings.opened else view.settings.drafter,
         )  # fmt: skip
-        state.control(st.slider, "Tokens proposed per pass", "proposed", width=260)
+        controls.control(st.slider, "Tokens proposed per pass", "proposed", width=260)
     if view.settings.opened:
         st.caption(
             "A drafter needs the same tokenizer as the model. The shipped checkpoints have another one, so an opened "

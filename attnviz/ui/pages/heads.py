@@ -21,7 +21,7 @@ from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of
 from attnviz.session.pages.heads import MAX_PINNED
 from attnviz.session.shared import NOBODY_CHOSE
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Cell, head_path, head_view
 from attnviz.ui.components.picture_view import picture_view
@@ -87,7 +87,7 @@ def top(view: View) -> None:
     padding = f"The {first_of(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
     show_headline(view, padding if view.n_padding else "")
     if view.n_split:
-        state.control(
+        controls.control(
             st.toggle, f"Merge the rows and columns of {split_text(view)}", "merged", reruns=("top", "grid", "head"),
             help=MERGED,
         )  # fmt: skip
@@ -305,4 +305,4 @@ def _path(view: View) -> Caption:
 @state.part("tabs")
 def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
-    TABS[state.tabs(view, "Look closer")](replace(view, padded=True))
+    TABS[controls.tabs(view, "Look closer")](replace(view, padded=True))

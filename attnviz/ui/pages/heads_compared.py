@@ -10,7 +10,7 @@ from attnviz.figures import head_values, heads
 from attnviz.figures.drawing import escaped
 from attnviz.figures.numbers import printed
 from attnviz.phrases import count
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls
 
 MAX_LISTED = 10  # heads in the table
 
@@ -21,7 +21,7 @@ def beside(view: View, other: View) -> None:
     same = f"{layer}.{head}"
     offered = (view.settings.other_head, same, *heads_by_name)
     chosen = next(name for name in offered if name in heads_by_name)
-    state.control(
+    controls.control(
         st.selectbox, "Its head", "other_head", options=list(heads_by_name), shown=chosen,
         format_func=lambda name: f"{head_name(name)}{' · the same place' * (name == same)}",
     )  # fmt: skip

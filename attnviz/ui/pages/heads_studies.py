@@ -27,7 +27,7 @@ from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, first_of, listed
 from attnviz.session.openable import MODEL_NAMES, MODELS, is_run, offered, other_run, short_name
 from attnviz.session.shared import OWN_THETA
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import grid_options
@@ -93,9 +93,9 @@ def masks(view: View) -> None:
         return
     layer, head = view.layer_and_head
     with st.container(horizontal=True):
-        state.control(st.number_input, "Window, in tokens", "mask_window")
-        state.control(st.number_input, "Attention-sink tokens", "mask_sinks")
-        state.control(st.number_input, "Padding at the start, in tokens", "mask_padding")
+        controls.control(st.number_input, "Window, in tokens", "mask_window")
+        controls.control(st.number_input, "Attention-sink tokens", "mask_sinks")
+        controls.control(st.number_input, "Padding at the start, in tokens", "mask_padding")
     offered = compute_heads.masks_of(view.settings)
     masked = compute_heads.masked_of(view.settings, view.ids, layer)
     n = masked.weights.shape[-1]
@@ -137,7 +137,7 @@ def family(view: View) -> None:
         offer(why="This part compares the five checkpoints whose layers all have one attention.")
         return
     if view.config.n_layers > 1:
-        state.control(
+        controls.control(
             st.segmented_control, "Layer", "layer", reruns=SELECTED, shown=layer,
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
@@ -182,12 +182,12 @@ def off(view: View) -> None:
         return
     heads_by_name, (layer, head) = view.heads, view.layer_and_head
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(
+        controls.control(
             st.multiselect, "Ablated heads", "off", options=list(heads_by_name), format_func=head_name,
             shown=[name for name in view.settings.off if name in heads_by_name], max_selections=32,
             placeholder=f"the selected one, L{layer} H{head}",
         )  # fmt: skip
-        state.control(
+        controls.control(
             st.segmented_control, "Type of ablation", "off_way", options=list(ABLATIONS),
             required=True, format_func=ABLATIONS.get,
         )  # fmt: skip
@@ -322,7 +322,7 @@ def two_models(view: View) -> None:
     names = [name for name in others if name != view.settings.model]
     first = (other_run(view.settings.model) if view.settings.recorded else "") or names[0]
     shown = view.settings.other_model if view.settings.other_model in names else first
-    state.control(
+    controls.control(
         st.selectbox, "Other model", "other_model", options=names, shown=shown,
         format_func=lambda name: title_of(name) if is_run(name) else MODEL_NAMES.get(name) or short_name(name),
     )  # fmt: skip
@@ -338,7 +338,7 @@ def two_models(view: View) -> None:
     ranked = compute_heads.most_similar(view.settings, layer, head, other.settings)
     best = f"{ranked[0][0]}.{ranked[0][1]}" if ranked else ""
     chosen = next(name for name in (view.settings.other_head, best, *heads_by_name) if name in heads_by_name)
-    state.control(
+    controls.control(
         st.selectbox, "Its head", "other_head", options=list(heads_by_name), shown=chosen,
         format_func=lambda name: f"{head_name(name)}{' · most similar on the probes' * (name == best)}",
     )  # fmt: skip

@@ -15,7 +15,7 @@ from attnviz.mechanisms import Mixer
 from attnviz.phrases import count, first_of
 from attnviz.session.pages.heads import MAX_PINNED
 from attnviz.trace import LayerTrace
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.components.narrow_screen import narrow_screen
 
@@ -110,7 +110,7 @@ def writes(view: View) -> None:
 
 def difference(view: View) -> None:
     """Map of the selected head's weights minus another head's, or minus its own on another text."""
-    state.control(
+    controls.control(
         st.segmented_control, "Compare the selected head", "difference_of", options=list(DIFFERENCES), required=True,
         format_func=DIFFERENCES.__getitem__,
     )  # fmt: skip
@@ -127,7 +127,7 @@ def _difference_of_heads(view: View) -> None:
     heads_by_name, (layer, head) = view.heads, view.layer_and_head
     neighbour = f"{layer}.{(head + 1) % view.mixer.n_heads}"
     other = view.settings.other_head if view.settings.other_head in heads_by_name else neighbour
-    state.control(
+    controls.control(
         st.selectbox, "With head", "other_head", options=list(heads_by_name), shown=other, format_func=head_name
     )  # fmt: skip
     other_layer, other_head = heads_by_name[other]
@@ -159,13 +159,13 @@ def _difference_of_texts(view: View) -> None:
 
 def second_text(label: str) -> None:
     """Text area for a second text, with a button as below the first one."""
-    state.control(st.text_area, label, "second_text", height=80)
+    controls.control(st.text_area, label, "second_text", height=80)
     st.button("Apply", key="apply-second-text", on_click=state.rerun, args=("tabs",))
 
 
 def average(view: View) -> None:
     """Mean map of the selected layer's heads, or of all heads."""
-    state.control(
+    controls.control(
         st.segmented_control, "Mean over", "average", options=list(AVERAGES), required=True,
         format_func=AVERAGES.__getitem__,
     )  # fmt: skip
@@ -208,7 +208,7 @@ def selected_and_pinned(view: View) -> list[tuple[int, int]]:
 
 def _pins(view: View) -> None:
     heads_by_name = view.heads
-    state.control(
+    controls.control(
         st.multiselect, "Pinned heads, shown beside the selected one", "pinned", options=list(heads_by_name),
         shown=[name for name in view.settings.pinned if name in heads_by_name], format_func=head_name,
         max_selections=MAX_PINNED,

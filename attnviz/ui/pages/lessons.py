@@ -12,7 +12,7 @@ from attnviz.phrases import clock, count, day
 from attnviz.session.lesson import Lesson
 from attnviz.session.progress import LessonState
 from attnviz.session.route import Route
-from attnviz.ui import progress, route_bar, state
+from attnviz.ui import controls, progress, route_bar, state
 from attnviz.ui.pages.lessons_workshop import workshop
 
 COLUMNS = 2
@@ -26,7 +26,7 @@ def show() -> None:
 @state.part("tabs", always)
 def parts(view: View) -> None:
     """The open tab."""
-    TABS[state.tabs(view, "Show", quiet=True)](view)
+    TABS[controls.tabs(view, "Show", quiet=True)](view)
 
 
 def _all(view: View) -> None:

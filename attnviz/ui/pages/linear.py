@@ -20,7 +20,7 @@ from attnviz.figures import sparse as sparse_figures
 from attnviz.figures.drawing import Caption, escaped
 from attnviz.figures.theme import kv_colour
 from attnviz.mechanisms import Layer
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.linked_maps import LinkedMap, linked_maps
 from attnviz.ui.components.state_player import state_player
 from attnviz.ui.offer_checkpoint import offer
@@ -67,7 +67,7 @@ def _choose_head(
     view: View, label: str, field: str, kind: Callable[[Layer], bool], shown: tuple[int, int], more: str = ""
 ) -> None:
     """Draw the choice of a head of this kind of layer."""
-    state.control(
+    controls.control(
         st.selectbox, label, field, shown=f"{shown[0]}.{shown[1]}", options=compute_linear.heads(view, kind),
         format_func=head_name, width=150, reruns=("implied", "tabs"), help=more or None,
     )  # fmt: skip
@@ -123,7 +123,7 @@ def _offered(view: View, what: str, checkpoint: str) -> None:
 @state.part("tabs", countable)
 def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
-    tab = state.tabs(view, "Look closer")
+    tab = controls.tabs(view, "Look closer")
     if tab in COSTS or drawable(view):
         TABS[tab](view)
 
@@ -174,7 +174,7 @@ def _remembers(view: View) -> None:
     written, colour = compute_linear.written_of(linear, head), kv_colour(*_hue(linear, head))
     name, after = _name(linear, head, view), compute_linear.after(view)
     if n > 1:
-        state.control(
+        controls.control(
             st.slider, "Read the state after token", "after", shown=after, min_value=0, max_value=n - 1, width=420
         )
     charts.show(figures.recall(written, view.labels, after, name, colour), "recall")
@@ -191,7 +191,7 @@ def _indexer(view: View) -> None:
     found, n = compute_sparse.indexed_of(view, (layer, head)), len(view.ids)
     k, mixer = compute_sparse.keep(view, (layer, head)), view.config.layers[layer].mixer
     if n > 1:
-        state.control(
+        controls.control(
             st.slider, f"Keys kept per query, k (the layer keeps {mixer.top_k})", "keep", shown=k, min_value=1,
             max_value=n, width=420,
         )  # fmt: skip

@@ -137,7 +137,7 @@ def _with_subject(view: View, name: str) -> str:
 
 def _choose(key: str) -> None:
     chosen = st.session_state[key]
-    if chosen in all_mistakes():  # not the label that a mistake had before, see `state.control`
+    if chosen in all_mistakes():  # not the label that a mistake had before, see `controls.control`
         state.change(mistake=chosen)
     state.rerun(LIST, QUESTION, REVEAL)
 

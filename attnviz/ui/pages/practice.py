@@ -13,7 +13,7 @@ from attnviz.compute.view import View, always
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES
 from attnviz.session.route import Item
-from attnviz.ui import keeping, state
+from attnviz.ui import controls, keeping, state
 from attnviz.ui import progress as kept
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_code as code
@@ -53,7 +53,7 @@ def clock(view: View) -> None:
 @state.part("tabs", always)
 def parts(view: View) -> None:
     """The open tab."""
-    tab = state.tabs(view, "Show", quiet=True)
+    tab = controls.tabs(view, "Show", quiet=True)
     with st.container(key=f"practice-{tab}"):
         TABS[tab](view)
     attempts.move_focus(spoken.place() if tab == "aloud" else "")
@@ -74,16 +74,16 @@ def _drills(view: View) -> None:
         "computation. Everyone with this page's link gets the same questions in the same order."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(
+        controls.control(
             st.selectbox, "Subject", "subject", options=["", *compute.SUBJECTS], width=215,
             format_func=lambda key: compute.SUBJECTS.get(key, "All subjects"),
         )  # fmt: skip
-        state.control(
+        controls.control(
             st.selectbox, "Up to level", "level", options=list(compute.LEVELS), width=125,
             format_func=compute.LEVELS.__getitem__,
         )  # fmt: skip
-        state.control(st.number_input, "Questions", "questions", width=120)
-        state.control(st.number_input, "Minutes (0: no limit)", "minutes", width=150)
+        controls.control(st.number_input, "Questions", "questions", width=120)
+        controls.control(st.number_input, "Minutes (0: no limit)", "minutes", width=150)
         _set_controls()
     with st.container(horizontal=True):
         _start("set", "Start")
@@ -96,7 +96,7 @@ def _drills(view: View) -> None:
 
 
 def _set_controls() -> None:
-    state.control(st.number_input, "Set", "question_set", width=130)
+    controls.control(st.number_input, "Set", "question_set", width=130)
     st.button("Another set", on_click=_another, icon=":material/casino:")
 
 

@@ -18,7 +18,7 @@ from attnviz.phrases import count, day
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import TaskState
 from attnviz.started import INSTALLED, PRACTICE, with_code
-from attnviz.ui import local_session, progress, state
+from attnviz.ui import controls, local_session, progress, state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.source_walk import packed_walk
 from attnviz.ui.walking import take_entry, take_step
@@ -73,7 +73,7 @@ def show(view: View) -> None:
 def _choose_task() -> None:
     kept = progress.get().tasks
     chosen = state.current().task
-    state.control(
+    controls.control(
         st.selectbox, "Task", "task", options=list(compute.TASKS), width=420,
         format_func=lambda name: f"{compute.TASKS[name].title} ({name}){' ✓' * bool(kept.get(name, NOT_YET).passed)}",
     )  # fmt: skip
@@ -227,7 +227,7 @@ def _selected(view: View) -> None:
         sizes = ("layer", view.config.n_layers), ("head", view.config.n_heads)
         for (field, n), chosen in zip(sizes, view.settings.chosen_head, strict=True):
             shown = min(chosen, n - 1)
-            state.control(st.selectbox, field.capitalize(), field, shown=shown, options=range(n), width=110)
+            controls.control(st.selectbox, field.capitalize(), field, shown=shown, options=range(n), width=110)
 
 
 def _about(shipped: own_code.ShippedRun, task: str) -> str:

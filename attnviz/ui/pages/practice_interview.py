@@ -12,7 +12,7 @@ from attnviz.compute.practice import Attempt, Question
 from attnviz.figures.drawing import as_label, escaped
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import SpokenAnswer
-from attnviz.ui import progress, state
+from attnviz.ui import controls, progress, state
 from attnviz.ui.pages import practice_attempt as attempts
 
 ENDS = "To load the page again ends it."
@@ -21,7 +21,7 @@ LENGTHS = {"15": "15 minutes", "30": "30 minutes", "60": "60 minutes", "": "Comp
 
 def about(length: str) -> None:
     """Draw the choice of length, and what is asked."""
-    state.control(
+    controls.control(
         st.segmented_control, "Length", "interview", options=list(LENGTHS), format_func=LENGTHS.__getitem__,
         required=True,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from attnviz.compute.view import View
 from attnviz.figures.drawing import as_label, escaped
 from attnviz.phrases import count, day, listed
 from attnviz.practice.drills import LEVELS
-from attnviz.ui import interview_day, progress, route_bar, state
+from attnviz.ui import controls, interview_day, progress, route_bar, state
 from attnviz.ui.components.spoken_timer import spoken_timer
 
 POINTS = "spoken points"  # session key: the id of the card whose points are shown
@@ -85,7 +85,7 @@ def _saved(card: Card) -> None:
 
 def _choose(n_due: int) -> None:
     names = {"": f"All {len(compute.deck())} questions", compute.DUE: f"Due today ({n_due})"} | compute.SPOKEN
-    state.control(
+    controls.control(
         st.selectbox, "Questions to answer aloud", "deck", options=list(names), format_func=names.__getitem__,
         width=330, then=lambda: state.change(card=""),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.figures.numbers import percent, told_apart
 from attnviz.figures.theme import kv_colour
 from attnviz.phrases import count, written
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
@@ -116,7 +116,7 @@ def sharing(view: View) -> None:
     tiled = view.settings.tiled
     read = analysis.kv_heads_read(c.n_heads, c.n_kv_heads, tiled=tiled)
     group_diagram(groups.sharing(c.n_heads, c.n_kv_heads, read, head), key="diagram", on_head=_take_head)
-    state.control(st.toggle, "Wrong order: repeat() instead of repeat_interleave()", "tiled")
+    controls.control(st.toggle, "Wrong order: repeat() instead of repeat_interleave()", "tiled")
     if tiled:
         st.markdown(_tiling(view, layer, read))
 
@@ -187,7 +187,7 @@ def maps(view: View) -> None:
     st.markdown(f"## Layer {layer}: {view.mixer.maps_finding()}")
     st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. Weights: {escaped(view.origin)}.")
     if view.config.n_layers > 1:
-        state.control(
+        controls.control(
             st.segmented_control,
             "Layer",
             "layer",
@@ -219,7 +219,7 @@ def tabs(view: View) -> None:
         "alike": _similarity,
         "latent": latent_forms,
     }
-    show[state.tabs(view, "Look closer")](view)
+    show[controls.tabs(view, "Look closer")](view)
 
 
 def _work(view: View) -> None:
@@ -326,7 +326,7 @@ def _similarity(view: View) -> None:
     if c.n_heads > analysis.MAX_HEADS:
         offer(why=f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
         return
-    state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
+    controls.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
     part = view.settings.alike
     n_kv_heads = compute_groups.merged_kv_heads(view.settings)
     _beside_latent(view, n_kv_heads)

@@ -8,7 +8,7 @@ from attnviz.compute import recorded
 from attnviz.compute.view import View, drawable
 from attnviz.figures import groups, recorded_groups
 from attnviz.figures.drawing import escaped
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import grid_options
@@ -31,7 +31,7 @@ def saved(view: View) -> None:
     st.markdown(f"## Layer {layer}: {mixer.maps_finding()}")
     st.caption(f"{mixer.maps_note} Weights: {escaped(view.origin)}.")
     if view.config.n_layers > 1:
-        state.control(
+        controls.control(
             st.segmented_control, "Layer", "layer", shown=layer, options=range(view.config.n_layers), required=True,
         )  # fmt: skip
     head_grid(
@@ -53,7 +53,7 @@ def _similarity(view: View) -> None:
     (layer, _), mixer, run = view.layer_and_head, view.mixer, view.saved
     if run is None:
         return
-    state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
+    controls.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
     part = view.settings.alike
     if why := mixer.cannot(f"similar {part}"):
         st.info(why)

@@ -18,7 +18,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.figures.token_maps import bar_number
 from attnviz.phrases import count
 from attnviz.session.shared import NOT_CHOSEN, OWN_THETA
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.headline import show_headline
@@ -103,22 +103,22 @@ def selection(view: View) -> None:
     last, key, strongest = len(view.labels) - 1, view.settings.key, view.key == view.strongest_key
     degrees = np.degrees(compute_rope.frequencies(view))
     with st.container(horizontal=True):
-        state.control(
+        controls.control(
             st.selectbox, "Query token", "query", shown=view.query, options=range(last + 1),
             format_func=lambda i: f"{i} {view.labels[i]}", reruns=SELECTED,
         )  # fmt: skip
-        state.control(
+        controls.control(
             st.selectbox, "Key token", "key", shown=-1 if strongest and not 0 <= key <= last else view.key,
             options=[-1, *range(last + 1)], format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "strongest",
             reruns=SELECTED, then=None if strongest else partial(_keep_query, view.query),
         )  # fmt: skip
-        state.control(
+        controls.control(
             st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=90, reruns=SELECTED
         )
-        state.control(
+        controls.control(
             st.selectbox, "Head", "head", shown=head, options=range(view.mixer.n_heads), width=90, reruns=SELECTED
         )
-        state.control(
+        controls.control(
             st.selectbox, "Pair", "pair", shown=pair, options=range(len(degrees)), width=190,
             format_func=lambda i: f"{i}: {figures.three_digits(degrees[i])}° per token", reruns=SELECTED,
         )  # fmt: skip
@@ -164,7 +164,7 @@ def frequencies(view: View) -> None:
 def _choose_theta(theta: float, own: float) -> None:
     """Draw the slider of the base. The layer's own is offered as OWN_THETA, so that another model keeps its own."""
     offered = [OWN_THETA if base == own else base for base in sorted({*map(float, THETAS), own, theta})]
-    state.control(
+    controls.control(
         st.select_slider, "Base of the frequencies (rope_theta)", "theta", shown=OWN_THETA if theta == own else theta,
         options=offered, format_func=lambda base: f"{base or own:,.0f}", reruns=(),
         help="All layers, and the other pages, run the model with this base too.",
@@ -179,7 +179,7 @@ def tabs(view: View) -> None:
         "distance": _distance, "values": _values, "layouts": _layouts, "longer": _longer, "without": _without,
         "latent": _latent, "equal": _rounding,
     }  # fmt: skip
-    show[state.tabs(view, "Look closer", quiet=True)](view)
+    show[controls.tabs(view, "Look closer", quiet=True)](view)
 
 
 def _distance(view: View) -> None:
@@ -243,7 +243,7 @@ def _without(view: View) -> None:
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
     notes = {"With RoPE": "Each pair rotated.", "Without RoPE": "The same weights and text, nothing rotated."}
     if not (view.mixer.cannot("partial rotation") or view.config.mixed_layers):
-        fraction = state.control(
+        fraction = controls.control(
             st.slider, "Share of rotated dimensions", "fraction", step=0.05, format="percent",
             help="rotary_fraction: 25% in GPT-NeoX, 64 of 256 dimensions in GPT-J, 40% in Phi-2. The other "
             "dimensions do not depend on the position.",
@@ -284,7 +284,7 @@ def _longer(view: View) -> None:
             "so no token is beyond its training length."
         )
         return
-    factor = state.control(
+    factor = controls.control(
         st.slider, "Scaling factor: extended context ÷ training context", "factor", step=0.5, format="%g ×",
     )  # fmt: skip
     pasted = _pasted(rotation.rotary_dim // 2)

@@ -17,7 +17,7 @@ from attnviz.figures import steps as figures
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import percent
 from attnviz.phrases import count
-from attnviz.ui import charts, state
+from attnviz.ui import charts, controls, state
 from attnviz.ui.components.source_walk import source_walk
 from attnviz.ui.headline import show_headline
 from attnviz.ui.walking import take_entry, take_entry_of_last, take_step
@@ -47,7 +47,7 @@ def top(view: View) -> None:
 def parts(view: View) -> None:
     """The open tab with the controls for layer, head and tokens; the other tabs are not computed."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        tab = state.tabs(view, "Show", quiet=True)
+        tab = controls.tabs(view, "Show", quiet=True)
         _selection(view, tab)
     if tab in ("walk", "step"):
         st.caption("The source below is the code that ran; each marked line shows the tensor it made.")
@@ -71,7 +71,7 @@ def _selection(view: View, tab: str) -> None:
 
 
 def _choose(label: str, field: str, shown: int, options: range, written: Callable[[int], str], width: int) -> None:
-    state.control(
+    controls.control(
         st.selectbox, label, field, shown=shown, options=options, format_func=written, width=width,
         label_visibility="collapsed",
     )  # fmt: skip
@@ -81,12 +81,12 @@ def _walk(view: View) -> None:
     mistake = compute_steps.offered_mistake(view)
     if mistake:
         names = {"right": "Right version", "mistaken": f"With the mistake: {mistake.title}"}
-        state.control(
+        controls.control(
             st.segmented_control, "Version", "version", options=list(names), format_func=names.__getitem__,
             required=True, then=_from_the_change,
         )  # fmt: skip
     if view.mixer.absorbed and not compute_steps.mistake_of(view):
-        state.control(
+        controls.control(
             st.checkbox, "Absorbed form: W_UK is applied to the query, and keys and values are never expanded",
             "absorbed",
         )  # fmt: skip
@@ -129,7 +129,7 @@ def _prediction(view: View) -> None:
     layer = last if view.settings.lens < 0 else min(view.settings.lens + 1, last)
     after = [vocabulary(view.settings).after(view.ids[:n]) for n in range(1, len(view.ids) + 1)]
     words, where = after[query], "by the model" if layer == last else f"read after layer {layer - 1}"
-    state.control(
+    controls.control(
         st.segmented_control, "Read the prediction after", "lens", shown=layer - 1 if layer < last else -1,
         options=[*range(last - 1), -1], required=True,
         format_func=lambda i: "the last layer" if i < 0 else f"layer {i}",
@@ -164,7 +164,7 @@ def _take_lens() -> None:
 def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int) -> None:
     best = np.argsort(odds)[::-1][: figures.CANDIDATES].tolist()
     rank = view.settings.candidate
-    state.control(
+    controls.control(
         st.selectbox, "Next token whose logit is decomposed", "candidate", options=range(len(best)), width=320,
         format_func=lambda i: f"{i + 1}. {words[best[i]]} ({percent(odds[best[i]])})",
     )  # fmt: skip
@@ -201,7 +201,7 @@ def _tiles(view: View) -> None:
         return
     n = len(view.ids)
     sizes = sorted({*(2**i for i in range(10) if 2**i < n), n, min(view.settings.block, n)})
-    state.control(
+    controls.control(
         st.select_slider, "Keys per tile", "block", options=sizes, shown=min(view.settings.block, n), width=420
     )
     tiled, (layer, head) = compute_steps.tiled_of(view), view.layer_and_head
