@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from attnviz.analysis.roles import ABOVE_CHANCE, LOCAL
 from attnviz.analysis.standing_out import DUPLICATE, EXPLAINED, INDUCTION
 from attnviz.figures.drawing import quoted
+from attnviz.figures.head_captions import LONGEST_TOKEN, shortened
 from attnviz.figures.numbers import printed
 from attnviz.phrases import count
 
 if TYPE_CHECKING:
     from attnviz.analysis.search import Found
-from attnviz.figures.head_captions import LONGEST_TOKEN, shortened
 
 KEY_CLAUSES = {  # why a key is one of the role's, to follow "key 7 “found”"
     "induction": "which followed an earlier {query}",
@@ -64,8 +64,6 @@ HOW_IT_IS_FOUND = (
     "the query’s token or follows one. Tokens with letters, digits or pictures come first, then parts of such "
     "characters, then punctuation and spaces."
 )
-
-
 RELATIONS = {  # of the key to the query, to follow "key 7 “found”"
     INDUCTION: "which followed an earlier {query}",
     DUPLICATE: "an earlier occurrence of the same token",
