@@ -18,6 +18,7 @@ from attnviz.exercises import CardState
 MAX_BYTES = 200_000  # of the JSON
 MAX_ENTRIES = 1_000  # of each kind
 MAX_MOCKS = 10
+MAX_DROPPED = 100  # mock interviews of which it is known that they were removed
 MAX_MOCK_BYTES = 4_000  # of one, as JSON
 MARK = "attnviz progress"  # the key that tells it from other JSON; its value is the version of the format
 BEFORE = "attnviz practice"  # of the files that the Practice page saved before: its counts and missed questions alone
@@ -114,7 +115,7 @@ class Progress:
     """All of it: what was done, found, answered and passed, by name.
 
     drills: {kind of question: (right, asked)}. mocks: score cards of mock interviews, the newest first, each with its
-    time as "at".
+    time as "at". dropped: {id of a removed mock interview: when}, so that a tab that has it does not bring it back.
     """
 
     lessons: Mapping[str, LessonState] = field(default_factory=dict)
@@ -126,6 +127,7 @@ class Progress:
     mocks: tuple[Mapping[str, Any], ...] = ()
     routes: Mapping[str, RouteState] = field(default_factory=dict)
     interview: InterviewDay = InterviewDay()
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
     def json(self) -> str:
         """Serialise; equal values give equal texts."""
@@ -159,7 +161,8 @@ _EMPTY = Progress()
 
 def merge(a: Progress, b: Progress) -> Progress:
     """Return the progress of both; of two states of one thing, the later one."""
-    mocks = _latest(a.mocks, b.mocks)
+    dropped = _newest(_joined(a.dropped, b.dropped, max))
+    mocks = [each for each in _latest(a.mocks, b.mocks) if each.get("id") not in dropped]
     newest = sorted(mocks, key=lambda each: (each["at"], _as_json(each)), reverse=True)[:MAX_MOCKS]
     return Progress(
         _joined(a.lessons, b.lessons, LessonState.merged),
@@ -171,7 +174,13 @@ def merge(a: Progress, b: Progress) -> Progress:
         tuple(newest),
         _joined(a.routes, b.routes, RouteState.merged),
         a.interview.merged(b.interview),
+        dropped,
     )
+
+
+def _newest(dropped: Mapping[str, str]) -> dict[str, str]:
+    """Return those that were removed last, as many as are kept."""
+    return dict(sorted(dropped.items(), key=lambda each: (each[1], each[0]))[-MAX_DROPPED:])
 
 
 def _latest(a: Iterable[Mapping[str, Any]], b: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
@@ -227,6 +236,7 @@ def parsed(text: str) -> tuple[Progress, str]:
         tuple(_mocks(record.get("mocks"))),
         _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names, round=_count, through=_day)),
         _state(InterviewDay, day=_day, at=_time)(record.get("interview")) or InterviewDay(),
+        _newest(_entries(record, "dropped", _removed)),
     ), ""
 
 
@@ -285,6 +295,13 @@ def _day(written: Any) -> str:
 
 def _time(written: Any) -> str:
     return utc(datetime.strptime(written, "%Y-%m-%dT%H:%M:%S%z")) if written else ""
+
+
+def _removed(written: Any) -> str | None:
+    try:
+        return _time(written) or None
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _name(written: Any) -> str:

@@ -10,6 +10,7 @@ from attnviz.ui import progress, state
 
 FILE = "attnviz-progress.json"
 _UPLOADS, _MESSAGE = "progress uploads", "progress message"  # session keys
+_DELETE = "delete-progress"  # of the popover: whether it is open
 KEPT = (
     "Your progress stays in this browser: lessons, mistakes, questions, spoken answers, tasks, mock interviews. The "
     "server stores nothing. Save it to a file to take it to another browser."
@@ -27,7 +28,7 @@ def keep() -> None:
         )
         if message := st.session_state.pop(_MESSAGE, ""):
             st.warning(escaped(message))
-        with st.popover("Delete", key="delete-progress"):
+        with st.popover("Delete", key=_DELETE, on_change="rerun"):
             st.markdown("This deletes all of it, here and in the browser. It cannot be undone.")
             st.button("Delete it", key="delete-progress-now", type="primary", on_click=_delete)
 
@@ -48,4 +49,6 @@ def _load() -> None:
 
 def _delete() -> None:
     progress.forget()
+    st.session_state[_DELETE] = False  # closes the popover
+    st.toast("Your progress is deleted, here and in this browser.", icon=":material/delete:")
     state.redraw_progress()

@@ -99,8 +99,8 @@ def keep_mock(id: str, card: dict[str, Any]) -> None:
 
 
 def drop_mock(id: str) -> None:
-    """Remove the score card with this id."""
-    record(mocks=other_mocks(id))
+    """Remove the score card with this id, also from the tabs that have it."""
+    _take(progress.merge(_own(), Progress(dropped={id: now()})))
 
 
 def other_mocks(id: str) -> tuple[Mapping[str, Any], ...]:

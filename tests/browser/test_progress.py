@@ -87,6 +87,8 @@ def test_progress_survives_a_reload_reaches_other_tabs_and_nobody_else(
     page.get_by_text("Save, load or delete your progress").click()
     page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_test_id("stToast")).to_contain_text("Your progress is deleted")
+    expect(page.get_by_role("button", name="Delete it")).to_be_hidden()
     expect(page.get_by_role("button", name="Repeat missed questions (1)")).to_have_count(0)
     settle(page)
     has_answered(page, 0)

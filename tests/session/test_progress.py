@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from attnviz.exercises import CardState
 from attnviz.session.progress import (
     MAX_BYTES,
+    MAX_DROPPED,
     MAX_MOCKS,
     InterviewDay,
     LessonState,
@@ -33,6 +34,7 @@ FULL = Progress(
     ({"at": "2026-11-28T21:00:00Z", "right": 7, "asked": 11},),
     {"60": RouteState("2026-11-28T20:00:00Z", "2026-11-28T21:00:00Z", ("mock",))},
     InterviewDay("2026-12-01", "2026-11-28T21:00:00Z"),
+    {"7f": "2026-11-28T22:00:00Z"},
 )
 
 KEYS = ["a", "step", "done", "at", "due", "waiting", "answered", "seen", "ease", "began"]
@@ -60,6 +62,7 @@ PROGRESS = st.builds(
     .map(lambda mocks: tuple(sorted(mocks, key=lambda each: (each["at"], written(each)), reverse=True))),
     st.dictionaries(NAMES, st.builds(RouteState, TIMES, TIMES, ITEMS, st.integers(1, 2), DAYS)),
     st.builds(InterviewDay, DAYS, TIMES),
+    st.dictionaries(NAMES, TIMES),
 )  # fmt: skip
 
 
@@ -96,6 +99,21 @@ def test_of_one_mock_interview_the_card_with_the_latest_ticks_stays() -> None:
     one, two = Progress(mocks=(ticked,)), Progress(mocks=(before, other))
     assert merge(one, two).mocks == merge(two, one).mocks == (ticked, other)
     assert merge(merge(one, two), Progress(mocks=(unticked,))).mocks == (unticked, other)
+
+
+def test_a_mock_interview_that_was_removed_stays_removed_whatever_another_tab_has() -> None:
+    kept = Progress(mocks=({"at": "2026-11-28T20:00:00Z", "id": "7f", "right": 5},))
+    removed = Progress(dropped={"7f": "2026-11-28T20:01:00Z"})
+    ticked_elsewhere = Progress(mocks=({"at": "2026-11-28T20:00:00Z", "id": "7f", "right": 6, "edits": 99},))
+    assert merge(kept, removed).mocks == merge(removed, kept).mocks == ()
+    assert merge(merge(kept, removed), ticked_elsewhere).mocks == ()
+
+
+def test_of_removed_mock_interviews_the_latest_are_known() -> None:
+    times = {f"m{n}": f"2026-11-{1 + n // 60:02}T20:{n % 60:02}:00Z" for n in range(MAX_DROPPED + 7)}
+    read, problem = parsed(Progress(dropped=times).json())
+    assert set(read.dropped) == {f"m{n}" for n in range(7, MAX_DROPPED + 7)} and problem == ""
+    assert merge(read, Progress(dropped={"m0": times["m0"]})) == read
 
 
 def test_of_mock_interviews_the_newest_stay() -> None:

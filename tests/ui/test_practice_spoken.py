@@ -12,7 +12,7 @@ from attnviz.exercises import SPOKEN, CardState
 from attnviz.figures.drawing import as_label
 from attnviz.session.page import Element
 from attnviz.session.pages import ELEMENTS, PAGES
-from attnviz.session.progress import Progress
+from attnviz.session.progress import Progress, merge
 from tests.pages import PRACTICE, behind, linked, opened, sentences
 from tests.pages import said as said_in_markdown
 from tests.ui.test_lessons_pages import keys
@@ -172,8 +172,10 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
     assert not app.success
     press(app, "end-now")
     assert len(app.session_state["progress"].mocks) == 3
+    another_tab = app.session_state["progress"]
     press(app, "leave")  # closed without keeping
     assert app.session_state["progress"].mocks == kept.mocks
+    assert merge(app.session_state["progress"], another_tab).mocks == kept.mocks
 
 
 def test_the_label_of_a_point_has_a_backslash_only_before_markup() -> None:
