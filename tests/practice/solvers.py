@@ -42,8 +42,13 @@ def numbers_rotated_in_mla(text: str) -> float:
 
 
 def position_after_interpolation(text: str) -> float:
-    trained, extended, p = numbers_where("from # trained tokens to #. .*position # before", text)
-    return p / (extended / trained)
+    s, p = numbers_where("a factor of #.*position # before", text)
+    return next(i for i in range(10**6) if i * s == p)
+
+
+def interpolated_angle(text: str) -> float:
+    s, D, base, j, p = numbers_where("factor of #.*rotates # dimensions.*base is #.*pair # .*position #", text)
+    return p / s / base ** (2 * j / D)
 
 
 def pairs_without_a_full_rotation(text: str) -> float:
@@ -53,8 +58,8 @@ def pairs_without_a_full_rotation(text: str) -> float:
 
 def base_of_ntk_scaling(text: str) -> float:
     """Search for the base with which the slowest pair is slowed by the factor."""
-    D, base, factor = numbers_where("head_dim = #, base = #, factor #:", text)
-    low, high = base, 100 * base
+    factor, D, base = numbers_where("with a factor of #,.*rotates # dimensions.*base is #:", text)
+    low, high = base, 1000 * base
     for _ in range(200):
         middle = math.sqrt(low * high)
         slower = (middle / base) ** ((D - 2) / D) > factor
@@ -63,20 +68,27 @@ def base_of_ntk_scaling(text: str) -> float:
 
 
 def scores_under_yarn(text: str) -> float:
-    trained, extended = numbers_where("extends # tokens to #", text)
-    q, k = (torch.tensor(2.0, dtype=torch.float64) * (0.1 * math.log(extended / trained) + 1) for _ in range(2))
+    (s,) = numbers_where("YaRN, with a factor of #", text)
+    q, k = (torch.tensor(2.0, dtype=torch.float64) * (0.1 * math.log(s) + 1) for _ in range(2))
     return float(q * k) / 4
 
 
 def pairs_that_yarn_leaves(text: str) -> float:
-    times, D, base, S = numbers_where("at least # times.*head_dim = #, base = #, trained on # tokens", text)
-    return sum(S / base ** (2 * j / D) / (2 * math.pi) >= times for j in range(int(D) // 2))
+    S, D, base = numbers_where("context of # tokens by .*rotates # dimensions.*base is #", text)
+    least = 1.0 if "at least once" in text else numbers_where("at least # times", text)[0]
+    return sum(S / base ** (2 * j / D) / (2 * math.pi) >= least for j in range(int(D) // 2))
 
 
 def frequency_inside_the_ramp(text: str) -> float:
-    s, low, high, j = numbers_where("a factor of # leaves pairs 0 to # unchanged.*from pair # on.*of pair # mult", text)
-    ramp = torch.linspace(0, 1, int(high - low) + 1, dtype=torch.float64)
-    return float(torch.lerp(torch.tensor(1.0).double(), torch.tensor(1 / s).double(), ramp[int(j - low)]))
+    """Interpolate between both frequencies."""
+    if "YaRN" in text:
+        s, first, last, j = numbers_where("factor of #. .*j₁ = # keep.*j₂ = # on.*frequency of pair #,", text)
+        old = (last - j) / (last - first)
+    else:
+        s, many, turns = numbers_where("factor of #. .*rotate # times or more.*rotates # times", text)
+        assert "once or less" in text
+        old = (turns - 1) / (many - 1)
+    return float(torch.lerp(torch.tensor(1 / s).double(), torch.tensor(1.0).double(), old))
 
 
 # ---- windows and sinks
@@ -220,8 +232,8 @@ NEWER: dict[str, Callable[[str], float]] = {
     each.__name__: each
     for each in (
         mla_against_gqa, kv_heads_of_an_equal_cache, expanded_against_latent, numbers_rotated_in_mla,
-        position_after_interpolation, pairs_without_a_full_rotation, base_of_ntk_scaling, scores_under_yarn,
-        pairs_that_yarn_leaves, frequency_inside_the_ramp, reach_of_windows, row_with_a_learned_sink,
+        position_after_interpolation, interpolated_angle, pairs_without_a_full_rotation, base_of_ntk_scaling,
+        scores_under_yarn, pairs_that_yarn_leaves, frequency_inside_the_ramp, reach_of_windows, row_with_a_learned_sink,
         oldest_token_behind_sinks, growth_behind_windows, kv_heads_on_a_gpu, copies_of_a_cache, cache_on_a_gpu,
         times_smaller_when_quantised, cache_shared_by_layers, integer_of_a_quantised_number, read_back_after_quantising,
         quantised_beside_an_outlier, tokens_after_a_cached_prefix, chance_of_acceptance, drawn_after_a_rejection,

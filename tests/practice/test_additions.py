@@ -15,7 +15,7 @@ from attnviz.practice.drills import KINDS, Kind, Question, kinds_of, make, quest
 from attnviz.practice.drills.ranks import draw, rank, ranked
 from attnviz.practice.drills.sets import kinds_at
 
-DRAWS_A_MODEL = re.compile(r"\b(published|published_with|plain|_fitting|on_a_machine)\(\s*rng")
+DRAWS_A_MODEL = re.compile(r"\b(published|published_with|plain|_fitting|on_a_machine|extended)\(\s*rng")
 ON_MODELS = [name for name, each in KINDS.items() if DRAWS_A_MODEL.search(inspect.getsource(each.ask))]
 ON_HYBRIDS = [name for name, each in KINDS.items() if "published_hybrid(rng" in inspect.getsource(each.ask)]
 ON_SPEED = ["what_bounds", "tokens_per_second"]
@@ -24,6 +24,7 @@ LIKE = {  # the others: like Llama 3 8B
     "cache_of_mla": "deepseek-v2", "kv_heads_of_an_equal_cache": "deepseek-v2",
     "expanded_against_latent": "deepseek-v2", "numbers_rotated_in_mla": "deepseek-v2",
     "cache_behind_a_window": "gemma-2-9b", "growth_behind_windows": "gemma-2-9b",
+    "pairs_without_a_full_rotation": "gemma-2b",
 }  # fmt: skip
 BESIDE = {"mla_against_gqa": ("deepseek-v2",)}  # what is drawn besides the model
 NAMES = [f"name {i}" for i in range(20)]

@@ -138,9 +138,8 @@ def test_a_question_on_expanded_latents_leads_to_the_cache_that_it_compares_with
      ("traffic_of_tiles", {"block": "tiles of # queries"}),
      ("reach_of_windows", {"mask_window": "window of # tokens"}),
      ("masked_key", {"mask_window": "window of # tokens", "mask_sinks": "and # sink token"}),
-     ("base_of_ntk_scaling", {"head_dim": "head_dim = #", "theta": "base = #", "factor": "factor #:"}),
-     ("pairs_that_yarn_leaves", {"head_dim": "head_dim = #", "theta": "base = #"}),
-     ("frequency_inside_the_ramp", {"factor": "factor of # leaves"})],
+     ("base_of_ntk_scaling", {"head_dim": "rotates # dim", "theta": "base is #", "factor": "factor of #"}),
+     ("pairs_that_yarn_leaves", {"head_dim": "rotates # dim", "theta": "base is #"})],
 )  # fmt: skip
 def test_a_link_has_the_numbers_of_its_question(name, settings):
     for seed in range(12):

@@ -209,11 +209,6 @@ def rotated_pair(text: str) -> float:
     return (complex(a, b) * complex(math.cos(p), math.sin(p))).real
 
 
-def interpolated_angle(text: str) -> float:
-    s, D, base, j, p = numbers_where("factor of #. head_dim = #, base = #:.*pair # .*position #", text)
-    return p / s / base ** (2 * j / D)
-
-
 def place_in_the_other_layout(text: str) -> float:
     D, n = numbers_where("head_dim = #.*does dimension #", text)
     return [*range(0, int(D), 2), *range(1, int(D), 2)].index(int(n))
@@ -307,7 +302,7 @@ SOLVERS: dict[str, Callable[[str], float]] = {
         tokens_per_second, speculated, cache_as_large_as_the_weights, position_of_the_next, keys_of_a_query,
         keys_in_a_window, keys_with_a_cache, masked_cells, score_of_two_vectors, weight_of_two,
         weight_beside_a_masked_key, entropy_of_a_flat_row, missing_weight, angle_of_a_pair, wavelength, partner,
-        rotated_pair, interpolated_angle, place_in_the_other_layout, how_many_pairs, merge_of_two_tiles,
+        rotated_pair, place_in_the_other_layout, how_many_pairs, merge_of_two_tiles,
         sequences_that_fit, time_to_first_token, blocks_of_a_paged_cache, how_many_scores, size_of_a_group,
         width_of_a_head, size_of_a_state, when_a_state_is_smaller, half_of_a_write, left_of_a_write, left_by_channel,
     )

@@ -342,3 +342,8 @@ def known(*pairs: tuple[Expression | float, str] | None) -> tuple[Wrong, ...]:
     None: a mistake that nobody can make with these inputs, such as one on KV heads in MHA.
     """
     return tuple(Wrong(float(v.value if isinstance(v, Expression) else v), why) for v, why in filter(None, pairs))
+
+
+def to_three_digits(value: float) -> float:
+    """Round as people round on the way to an answer."""
+    return float(f"{value:.3g}")

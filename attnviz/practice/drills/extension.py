@@ -1,6 +1,6 @@
-"""Questions on contexts longer than the trained one: linear and NTK-aware scaling, and YaRN.
+"""Questions on contexts longer than the original one: linear and NTK-aware scaling, YaRN, and Llama 3's scaling.
 
-Answers come from attnviz.modules.rope_scaling.
+Answers come from attnviz.modules.rope_scaling; the models and their scaling, from the published configurations.
 """
 
 from __future__ import annotations
@@ -15,32 +15,14 @@ from attnviz.config import ModelConfig
 from attnviz.equations import Equation, Expression, Value, function
 from attnviz.mechanisms import letter
 from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
-from attnviz.practice.drills.answers import NumberAnswer, known
+from attnviz.modules.rope_scaling import scaled_rope_frequencies
+from attnviz.practice.drills.answers import NumberAnswer, known, to_three_digits
+from attnviz.practice.drills.extended import METHODS, Extended, extended, leaves_from, rotations, times
 from attnviz.practice.drills.heads import published_with
 from attnviz.practice.drills.question import Options, Question, kind
 from attnviz.practice.drills.rope import rotation
 
-METHODS = {"linear": "position interpolation (linear scaling)", "ntk": "NTK-aware scaling", "yarn": "YaRN"}
-WIDTHS, BASES, TRAINED = (64, 80, 96, 128), (10_000, 50_000, 500_000), (2048, 4096, 8192)
-FAST = 32  # rotations within the trained context from which on YaRN leaves a pair as it is
 TURN = Value(2 * math.pi, "2π", "a full rotation", digits=4, latex=r"2\pi")
-
-
-def longer(factor: int, **settings: object) -> tuple[str, dict[str, str]]:
-    """Return the page and settings that extend the context by a factor."""
-    link = {"tab": "longer", "factor": str(factor)}
-    return "rope", link | {name: str(value) for name, value in settings.items()}
-
-
-def yarn(factor: float, trained: int) -> dict[str, object]:
-    return {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": trained}
-
-
-def slowed(method: str, D: int, base: float, factor: float, trained: int) -> Tensor:
-    """Return the factor of a method on the frequency of each pair: (D / 2,)."""
-    scaling = yarn(factor, trained) if method == "yarn" else {"rope_type": method, "factor": factor}
-    return scaled_rope_frequencies(D, base, scaling) / rope_frequencies(D, base)
 
 
 # ---- which pairs change
@@ -49,58 +31,88 @@ def slowed(method: str, D: int, base: float, factor: float, trained: int) -> Ten
 _CHANGED = {
     "linear": "all pairs, by the same factor",
     "ntk": "all pairs but the fastest, the more the slower they are",
-    "yarn": f"those that rotate fewer than {FAST} times within the trained context",
+    "often": "those that rotate less than {} within the original context",
 }
+_REASONS = {
+    "linear": "Dividing positions by the factor slows each pair by that factor, the fast ones too.",
+    "ntk": "A larger base leaves pair 0 as it is and slows the last pair by the whole factor.",
+    "often": "Pairs that rotate often within the original context have shown all their angles in training, so their "
+    "frequency is left as it is.",
+}
+_NAMES = {"linear": METHODS["linear"], "ntk": METHODS["ntk"], "often": "YaRN, and Llama 3's scaling"}
 
 
 def _changes(factors: Tensor) -> str:
-    """Name the method with these factors on the frequencies by which of them are below 1."""
+    """Say by which of these factors on the frequencies are below 1 how the pairs are chosen."""
     unchanged = int((factors > 1 - 1e-9).sum())
-    return "linear" if not unchanged else "ntk" if unchanged == 1 else "yarn"
+    return "linear" if not unchanged else "ntk" if unchanged == 1 else "often"
 
 
 @kind("rope", 1)
 def pairs_that_a_method_slows(rng: random.Random) -> Question:
-    method, factor, trained = rng.choice(tuple(METHODS)), rng.choice((2, 4, 8, 16)), rng.choice(TRAINED)
-    found = _changes(slowed(method, 128, 10_000, factor, trained))
-    wrong = [(_CHANGED[other], f"That is {METHODS[other]}.") for other in METHODS if other != found]
+    e = extended(rng, *METHODS)
+    found, often = _changes(e.slowed), times(leaves_from(e.scaling))
+    wrong = [(_CHANGED[other].format(often), f"That is {_NAMES[other]}.") for other in _CHANGED if other != found]
     wrong.append(("none of them", "Then the slow pairs would reach angles that they never had in training."))
     return Question(
-        f"A model trained on {trained:,} tokens is extended to {factor * trained:,} with {METHODS[method]}. Which "
-        "pairs of dimensions rotate more slowly per token than before?",
-        Options(_CHANGED[found], wrong).shuffled(rng),
-        {
-            "linear": "Dividing positions by the factor slows each pair by that factor, the fast ones too.",
-            "ntk": "A larger base leaves pair 0 as it is and slows the last pair by the whole factor.",
-            "yarn": "Pairs that complete many rotations within the trained context have shown all their angles in "
-            "training, so YaRN leaves them as they are.",
-        }[found],
-        link=longer(factor),
+        f"{e.told}. Which pairs of dimensions {'rotate' if e.own else 'would rotate'} more slowly per token than "
+        "before?",
+        Options(_CHANGED[found].format(often), wrong).shuffled(rng),
+        _REASONS[found],
+        link=e.link(),
     )
 
 
 @kind("rope", 1)
 def position_after_interpolation(rng: random.Random) -> Question:
-    trained, factor = rng.choice(TRAINED), rng.choice((2, 4, 8))
-    p, extended = factor * rng.randrange(trained // factor + 1, trained - 1), factor * trained
-    (share,) = slowed("linear", 2, 10_000, factor, trained).tolist()
-    position = Value(p, "p", "position")
-    lengths = Value(trained, "S₁", "trained context", latex="S_1"), Value(extended, "S₂", "context", latex="S_2")
+    e = extended(rng, "linear")
+    s = int(e.scaling.factor)
+    trained = e.trained or e.longest // s
+    p = s * rng.randrange(trained // s + 1, e.longest // s - 1)
+    moved = p - (e.longest - trained)
+    again = p % trained, "Positions do not start again at 0 after the original context."
+    position, factor = Value(p, "p", "position"), Value(s, "s", "factor of the extension")
     return Question(
-        f"Position interpolation extends a model from {trained:,} trained tokens to {extended:,}. To which position "
-        f"does it map position {p:,} before RoPE rotates?",
+        f"{e.told}. To which position {'does' if e.own else 'would'} this map position {p:,} before RoPE rotates?",
         NumberAnswer(
-            round(p * share),
+            round(p * float(e.slowed[0])),
             wrong=known(
                 (p, "That is without interpolation."),
-                (p % trained, "Positions do not start again at 0 after the trained context."),
-                (p - (extended - trained), "Positions are divided, not moved.") if factor > 2 else None,
-                (p * factor, "Divide; do not multiply."),
+                again if e.trained else None,
+                (moved, "Positions are divided, not moved.") if e.trained and moved > 0 else None,
+                (p * s, "Divide; do not multiply."),
             ),
         ),
-        "Positions are multiplied by the trained context ÷ the extended one, so that none is beyond the trained one.",
-        (Equation(position * lengths[0] / lengths[1]),),
-        longer(factor),
+        "Positions are divided by the factor, so that those of the longer context lie in the range of the original.",
+        (Equation(position / factor),),
+        e.link(),
+    )
+
+
+@kind("rope", 3)
+def interpolated_angle(rng: random.Random) -> Question:
+    e = extended(rng, "linear")
+    s, j = int(e.scaling.factor), rng.randrange(1, 5)
+    p = rng.randrange(64, 512, 8)
+    angle = p * float(rope_frequencies(e.width, e.base)[j] * e.slowed[j])
+    width, base, _ = _values(e.width, e.base, 1, "")
+    position, factor, pair = Value(p, "p", "position"), Value(s, "s", "factor of the extension"), Value(j, "j", "pair")
+    return Question(
+        f"{e.told}. {e.rotation}. What {'is' if e.own else 'would be'} the angle of pair {j} (from 0) at position {p}, "
+        "in radians?",
+        NumberAnswer(
+            angle,
+            "rad",
+            0.01,
+            known(
+                (angle * s, "You did not divide the position by the factor."),
+                (angle * s * s, "Divide by the factor; do not multiply."),
+                (p / s * e.base ** (-j / e.width), "The exponent is −2j / D."),
+            ),
+        ),
+        "Position interpolation divides positions by the factor, which equals dividing each frequency by it.",
+        (Equation(position / factor * base ** (-(2 * pair / width))),),
+        e.link(),
     )
 
 
@@ -133,14 +145,23 @@ def pairs_without_a_full_rotation(rng: random.Random) -> Question:
 @lru_cache(maxsize=256)
 def _n_slow(D: int, base: float, n_tokens: int) -> int:
     """Return how many pairs do not complete a rotation within these tokens."""
-    return int((2 * math.pi / rope_frequencies(D, base) > n_tokens).sum())
+    return int((rotations(D, base, n_tokens) < 1).sum())
 
 
 def _has_slow_pairs(m: ModelConfig) -> bool:
     """Check that a model has unscaled RoPE, of which some pairs do not complete a rotation within its context."""
     if m.attention == "mla" or not m.rotary_dim or m.rope_scaling or m.rope_theta is None or m.max_context is None:
         return False
-    return _n_slow(m.rotary_dim, m.rope_theta, m.max_context) > 0
+    return _n_slow(m.rotary_dim, m.rope_theta, m.max_context) > 0 and _is_clear(
+        m.rotary_dim, m.rope_theta, m.max_context
+    )
+
+
+def _is_clear(D: int, base: float, tokens: int, times: float = 1) -> bool:
+    """Check that who rounds each step to three digits finds the same last pair that rotates so often."""
+    slowest = to_three_digits(math.log(to_three_digits(tokens / to_three_digits(2 * math.pi * times))))
+    index = D / 2 * to_three_digits(slowest / to_three_digits(math.log(base)))
+    return math.floor(index) + 1 == int((rotations(D, base, tokens) >= times).sum())
 
 
 def _values(D: int, base: float, tokens: int, meaning: str) -> tuple[Value, Value, Value]:
@@ -160,17 +181,17 @@ def _last_pair(width: Expression, base: Expression, slowest: Expression) -> Expr
 
 @kind("rope", 2)
 def base_of_ntk_scaling(rng: random.Random) -> Question:
-    D, base, factor = rng.choice(WIDTHS), rng.choice(BASES), rng.choice((2, 4, 8))
-    frequencies = scaled_rope_frequencies(D, base, {"rope_type": "ntk", "factor": factor})
-    new = float(frequencies[1]) ** (-D / 2)
+    e = extended(rng, "ntk")
+    D, base, factor = e.width, e.base, int(e.scaling.factor)
+    new = float(scaled_rope_frequencies(D, base, e.scaling)[1]) ** (-D / 2)
     width, old, _ = _values(D, base, 1, "")
     s = Value(factor, "s", "factor of the extension")
     return Question(
-        f"NTK-aware scaling raises the base so far that the slowest pair is slowed by exactly the factor of the "
-        f"extension. head_dim = {D}, base = {base:,}, factor {factor}: what is the new base?",
+        f"{e.told}, which raises the base so far that the slowest pair is slowed by exactly this factor. {e.rotation}: "
+        "what would be the new base?",
         NumberAnswer(
             new,
-            tolerance=0.002,
+            tolerance=0.01,
             wrong=known(
                 (base * factor, "The last pair's exponent is −(D − 2) / D, not −1, so s itself is not enough."),
                 (base * factor ** ((D - 2) / D), "The exponent is D / (D − 2)."),
@@ -180,25 +201,25 @@ def base_of_ntk_scaling(rng: random.Random) -> Question:
         ),
         "The slowest pair has the frequency base^(−(D − 2) / D); a base larger by s^(D / (D − 2)) divides it by s.",
         (Equation(old * s ** (width / (width - 2))),),
-        longer(factor, model="own", head_dim=D, theta=base),
+        e.link(),
     )
 
 
-# ---- YaRN
+# ---- YaRN and Llama 3's scaling
 
 
 @kind("rope", 2)
 def scores_under_yarn(rng: random.Random) -> Question:
-    trained, factor = rng.choice(TRAINED), rng.choice((2, 4, 8, 16, 32))
-    scaling = RopeScaling.of(yarn(factor, trained))
-    assert scaling is not None
-    m, s = scaling.attention_factor, Value(factor, "s", "factor of the extension")
+    e = extended(rng, "yarn", wanted=lambda e: e.scaling.attention_factor > 1)  # DeepSeek scales the softmax instead
+    factor, m = e.scaling.factor, e.scaling.attention_factor
+    s = Value(factor, "s", "factor of the extension")
+    multiplies = "It multiplies" if e.own else "It would multiply"
     return Question(
-        f"YaRN extends {trained:,} tokens to {factor * trained:,} and multiplies cos and sin by 0.1 · ln(s) + 1, s "
-        "being the factor of the extension. By what factor does this change the scores q · k?",
+        f"{e.told}. {multiplies} cos and sin by 0.1 · ln(s) + 1, s being the factor. What are the scores q · k "
+        "multiplied by?",
         NumberAnswer(
             m * m,
-            tolerance=0.005,
+            tolerance=0.01,
             wrong=known(
                 (m, "Queries and keys are both multiplied by it."),
                 (2 * m, "The two factors are multiplied, not added."),
@@ -208,65 +229,108 @@ def scores_under_yarn(rng: random.Random) -> Question:
         ),
         "Rotated queries and rotated keys both have the factor, so a score has its square.",
         (Equation((Value(0.1, digits=1) * function("ln", s) + 1) ** 2),),
-        longer(factor),
+        e.link(),
     )
 
 
 @kind("rope", 3)
 def pairs_that_yarn_leaves(rng: random.Random) -> Question:
-    D, base, trained = rng.choice(WIDTHS), rng.choice(BASES), rng.choice((*TRAINED, 32_768))
-    n = int((slowed("yarn", D, base, 4, trained) > 1 - 1e-9).sum())
-    width, old, tokens = _values(D, base, trained, "tokens of the trained context")
-    frequencies = rope_frequencies(D, base)
-    turns = Value(FAST, "β₁", "rotations", latex=r"\beta_1")
+    e = extended(rng, "yarn", "llama3", wanted=_leaves_clearly)
+    D, base, S, least = e.width, e.base, e.trained, leaves_from(e.scaling)
+    assert S is not None
+    n = int((e.slowed > 1 - 1e-9).sum())
+    width, old, tokens = _values(D, base, S, "tokens of the original context")
+    turns = rotations(D, base, S)
+    once, without_turn = int((turns >= 1).sum()), int((2 * math.pi * turns >= least).sum())
+    often = Value(least, "β", "rotations", latex=r"\beta")
+    leaves = "leaves" if e.own else "would leave"
     return Question(
-        f"YaRN leaves the pairs unchanged that rotate at least {FAST} times within the trained context. head_dim = "
-        f"{D}, base = {base:,}, trained on {trained:,} tokens: how many pairs are these?",
+        f"{e.told}. This {leaves} the pairs unchanged that rotate at least {times(least)} within the original context. "
+        f"{e.rotation}. How many pairs are these?",
         NumberAnswer(
             n,
             wrong=known(
                 (n - 1, "That is the index of the last one; pairs are counted from 0."),
-                (int((trained * frequencies / (2 * math.pi) >= 1).sum()), "These rotate at least once."),
-                (int((trained * frequencies >= FAST).sum()), "A full rotation is 2π, not 1."),
-                (D // 2 - n, "These are the pairs that YaRN slows."),
+                (once, "These rotate at least once.") if once != n else None,
+                (without_turn, "A full rotation is 2π, not 1.") if without_turn != once else None,
+                (D // 2 - n, "These are the pairs that are slowed."),
             ),
         ),
-        f"Pair j rotates S / (2π · base^(2j / D)) times. The last pair with {FAST} rotations or more has the index "
+        "Pair j rotates S / (2π · base^(2j / D)) times. The last pair with β rotations or more has the index "
         "⌊D / 2 · ln(S / (2π · β)) / ln(base)⌋, and pairs are counted from 0.",
-        (Equation(function("floor", _last_pair(width, old, tokens / (TURN * turns))) + 1),),
-        longer(4, model="own", head_dim=D, theta=base),
+        (Equation(function("floor", _last_pair(width, old, tokens / (TURN * often))) + 1),),
+        e.link(),
     )
+
+
+def _leaves_clearly(e: Extended) -> bool:
+    return e.trained is not None and _is_clear(e.width, e.base, e.trained, leaves_from(e.scaling))
 
 
 @kind("rope", 3)
 def frequency_inside_the_ramp(rng: random.Random) -> Question:
-    D, base, trained = rng.choice((64, 128)), rng.choice(BASES), rng.choice(TRAINED)
-    s = rng.choice((2, 4, 8))
-    factors = slowed("yarn", D, base, s, trained)
-    low, high = int((factors > 1 - 1e-9).sum()) - 1, int((factors > 1 / s + 1e-9).sum())
-    j = rng.randrange(low + 2, high - 1)
-    share = (j - low) / (high - low)
-    first, last = (
-        Value(low, "j₁", "last pair that is unchanged", latex="j_1"),
-        Value(high, "j₂", "first pair that is slowed by the whole factor", latex="j_2"),
-    )
-    r = (Value(j, "j", "pair") - first) / (last - first)
-    ramp, factor = Value(share, "r", "share of the slowed frequency"), Value(s, "s", "factor of the extension")
+    e = extended(rng, "yarn", "llama3", wanted=lambda e: len(_inside(e)) > 1)
+    s, j = e.scaling.factor, rng.choice(_inside(e))
+    told, share = (_share_in_yarn if e.method == "yarn" else _share_in_llama3)(e, j)
+    r, factor = share.value, Value(s, "s", "factor of the extension")
+    old = Value(r, "r", "share of the old frequency")
+    mixed = old + (1 - old) / factor
+    assert math.isclose(mixed.value, e.slowed[j], rel_tol=0.01), "the bounds are rounded for the question"
     return Question(
-        f"YaRN with a factor of {s} leaves pairs 0 to {low} unchanged and divides the frequencies from pair {high} on "
-        f"by {s}. In between it mixes both frequencies, with a share of the divided one that rises linearly from 0 "
-        f"at pair {low} to 1 at pair {high}. By what factor is the frequency of pair {j} multiplied?",
+        f"{e.told}. {told} What {'is' if e.own else 'would be'} the new frequency of pair {j}, as a share of the old "
+        "one?",
         NumberAnswer(
-            float(factors[j]),
-            tolerance=0.005,
+            float(mixed.value),
+            tolerance=0.01,
             wrong=known(
-                (1 / (1 - share + share * s), "The frequencies are mixed, not the wavelengths."),
-                (share + (1 - share) / s, "You exchanged the shares."),
-                (s**-share, "The mix is linear, not geometric."),
-                (share / s, "You left out the share of the unchanged frequency."),
+                (1 / (r + (1 - r) * s), "The frequencies are mixed, not the wavelengths."),
+                (1 - r + r / s, "You exchanged the shares."),
+                (s ** (r - 1), "The mix is linear, not geometric."),
+                ((1 - r) / s, "You left out the share of the old frequency."),
             ),
         ),
-        "The frequency is (1 − r) times the old one plus r times the old one divided by s.",
-        (Equation(r, "r", meaning="share of the slowed frequency"), Equation((1 - ramp) + ramp / factor)),
-        longer(s, model="own", head_dim=D, theta=base),
+        "The frequency is r times the old one plus (1 − r) times the old one divided by s.",
+        (Equation(share, "r", meaning=old.meaning), Equation(mixed)),
+        e.link(),
     )
+
+
+def _inside(e: Extended) -> list[int]:
+    """List the pairs of which each frequency has a share of a tenth or more."""
+    s = e.scaling.factor
+    return [j for j, slowed in enumerate(e.slowed.tolist()) if 0.1 < (slowed - 1 / s) / (1 - 1 / s) < 0.9]
+
+
+def _share_in_yarn(e: Extended, j: int) -> tuple[str, Expression]:
+    """Return the pairs between which YaRN mixes both frequencies, in words, and the share of the old one for pair j."""
+    assert e.trained is not None
+    bounds = [e.width / 2 * math.log(e.trained / (2 * math.pi * n)) / math.log(e.base) for n in (32, 1)]
+    low, high = (math.floor(bounds[0]), math.ceil(bounds[1])) if e.scaling.truncate else (round(n, 2) for n in bounds)
+    assert (e.scaling.beta_fast, e.scaling.beta_slow) == (32, 1)
+    first, last = (
+        Value(low, "j₁", "where the share of the old frequency is 1", latex="j_1"),
+        Value(high, "j₂", "where it is 0", latex="j_2"),
+    )
+    told = (
+        f"Pairs up to j₁ = {low:g} keep their frequency, and from j₂ = {high:g} on it is divided by the factor. In "
+        "between both frequencies are mixed, with a share of the old one that falls linearly from 1 at j₁ to 0 at j₂."
+    )
+    return told, (last - Value(j, "j", "pair")) / (last - first)
+
+
+def _share_in_llama3(e: Extended, j: int) -> tuple[str, Expression]:
+    """Return the rotations between which Llama 3 mixes both frequencies, in words, and the share of the old one."""
+    assert e.trained is not None
+    few, many = e.scaling.low_freq_factor, e.scaling.high_freq_factor
+    turns = round(float(rotations(e.width, e.base, e.trained)[j]), 3)
+    rotated, least, most = (
+        Value(turns, "n", "rotations of the pair within the original context", digits=3),
+        Value(few, "n₁", "rotations up to which the share of the old frequency is 0", latex="n_1"),
+        Value(many, "n₂", "rotations from which it is 1", latex="n_2"),
+    )
+    told = (
+        f"Pairs that rotate {times(many)} or more within the original context keep their frequency, and that of pairs "
+        f"that rotate {times(few)} or less is divided by the factor. In between both are mixed, with a share of the "
+        f"old one that rises linearly with the rotations, from 0 to 1. Pair {j} rotates {turns:.3f} times."
+    )
+    return told, (rotated - least) / (most - least)

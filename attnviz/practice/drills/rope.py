@@ -201,30 +201,6 @@ def how_many_pairs(rng: random.Random) -> Question:
 
 
 @kind("rope", 3)
-def interpolated_angle(rng: random.Random) -> Question:
-    D, j, theta, d, pair, base = _drawn(rng)
-    s, p = rng.choice((2, 4, 8)), rng.randrange(64, 512, 8)
-    angle = p / s * float(rope_frequencies(D, theta)[j])
-    position, factor = Value(p, "p", "position"), Value(s, "s", "factor of the extension")
-    return Question(
-        f"Position interpolation extends the context by a factor of {s}. head_dim = {D}, base = {theta:,.0f}: what "
-        f"is the angle of pair {j} (from 0) at position {p}, in radians?",
-        NumberAnswer(
-            angle,
-            "rad",
-            0.01,
-            known(
-                (angle * s, "You did not divide the position by the factor."),
-                (angle * s * s, "Divide by the factor; do not multiply."),
-            ),
-        ),
-        "Position interpolation divides positions by the factor, which equals dividing each frequency by it.",
-        (Equation(position / factor * base ** (-(2 * pair / d))),),
-        ("rope", {"tab": "longer", "factor": str(s)}),
-    )
-
-
-@kind("rope", 3)
 def place_in_the_other_layout(rng: random.Random) -> Question:
     D = rng.choice((8, 16, 24, 64))
     order = half_from_interleaved(D)
