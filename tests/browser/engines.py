@@ -311,6 +311,7 @@ def webkit(url: str) -> Iterator[Window]:
         try:
             driver.set_window_size(WIDTH, HEIGHT + ABOVE)
             driver.set_script_timeout(PATIENCE)
+            driver.set_page_load_timeout(PATIENCE)
             yield WebKit(driver, url)
         finally:
             driver.quit()

@@ -86,6 +86,32 @@ def test_every_page_and_tab_is_drawn_without_an_error(window: Window) -> None:
     assert drawings > 2 * len(addresses)
 
 
+# ---- what a component is sent as
+
+
+ONE_AFTER_THE_OTHER = """async loader => {
+  const url = source => URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  const script = url(`await new Promise(then => setTimeout(then, 100)); window.drawn = [];
+    export default ({ data }) => {
+      if (data < 0) throw new Error("no");
+      drawn.push(data);
+      return () => drawn.push(-data);
+    };`);
+  const sent = url(loader.replace("{url}", script)), draw = async data => (await import(sent)).default({ data });
+  const ends = await Promise.all([1, 2, 3].map(draw));
+  ends[0]();
+  const error = await draw(-1).catch(({ message }) => message);
+  return [drawn, error];
+}"""
+
+
+def test_a_component_draws_in_order_once_its_script_has_come_with_its_cleanup_and_its_errors(window: Window) -> None:
+    window.load(f"{window.url}/_stcore/health")
+    window.run("() => { window.wrong = []; window.roots = () => [document]; window.all = () => []; }")
+    loader = LOADER.format(files='["{url}"]', folder="").replace("`/${file}`", "file")
+    assert window.run(ONE_AFTER_THE_OTHER, loader) == [[1, 2, 3, -1], "no"]
+
+
 # ---- a person
 
 TEXT_AREA = "[data-testid=stSidebar] textarea"
@@ -113,7 +139,7 @@ def test_a_person_types_clicks_goes_back_saves_presents_and_decodes(window: Wind
     a_cell_is_read_in_full_screen(window)
     drawings_are_read_while_presenting_and_fit(window)
     decode_plays(window)
-    an_answer_is_recorded(window)
+    an_answer_is_recorded(window)  # last: after it WebKit may not load another document
     assert window.wrong() == []
 
 
@@ -261,29 +287,3 @@ def an_answer_is_recorded(window: Window) -> None:
     kind, size, height = window.run(RECORDED)
     assert re.match("audio/(mp4|ogg|webm)", kind) and size > 100
     assert height < 60  # a player with a row of buttons, not the 150 px that Firefox gives one in a grid
-
-
-# ---- what a component is sent as
-
-
-ONE_AFTER_THE_OTHER = """async loader => {
-  const url = source => URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-  const script = url(`await new Promise(then => setTimeout(then, 100)); window.drawn = [];
-    export default ({ data }) => {
-      if (data < 0) throw new Error("no");
-      drawn.push(data);
-      return () => drawn.push(-data);
-    };`);
-  const sent = url(loader.replace("{url}", script)), draw = async data => (await import(sent)).default({ data });
-  const ends = await Promise.all([1, 2, 3].map(draw));
-  ends[0]();
-  const error = await draw(-1).catch(({ message }) => message);
-  return [drawn, error];
-}"""
-
-
-def test_a_component_draws_in_order_once_its_script_has_come_with_its_cleanup_and_its_errors(window: Window) -> None:
-    window.load(f"{window.url}/_stcore/health")
-    window.run("() => { window.wrong = []; window.roots = () => [document]; window.all = () => []; }")
-    loader = LOADER.format(files='["{url}"]', folder="").replace("`/${file}`", "file")
-    assert window.run(ONE_AFTER_THE_OTHER, loader) == [[1, 2, 3, -1], "no"]
