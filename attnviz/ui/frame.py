@@ -43,7 +43,7 @@ def show_page(path: str) -> None:
     element, presented = state.alone(), state.current().present
     if not element:
         st.title(page.name)  # first, so that something is visible early
-        if not presented and sum(each.drawing for each in page.elements) > 1:
+        if page.path and not presented:  # the overview is short, and itself the way to the others
             page_index(page)
     by_html = bool(IN_HTML and element and st.context.is_embedded and not presented)  # the page's HTML has the rules
     if rules := BASE * (not IN_HTML) + style(element, presented) * (not by_html):

@@ -19,7 +19,11 @@ def test_a_link_leads_to_its_drawing_and_another_back_to_the_first(window: Calla
     back = page.get_by_role("button", name="↑ All heads")
     expect(back).to_be_hidden()
     url = page.url
-    index.get_by_role("link", name="One query from score to weight").press("Enter")
+    assert index.get_by_role("link").all_inner_texts() == [
+        "All heads", "Selected head", "Text shaded by weight", "From score to weight", "Look closer",
+        "Lines between tokens",
+    ]  # fmt: skip
+    index.get_by_role("link", name="From score to weight").press("Enter")
     drawing = page.locator(".st-key-head-path")
     expect(drawing).to_be_focused()
     expect(drawing).to_be_in_viewport(ratio=0.9)
@@ -32,6 +36,21 @@ def test_a_link_leads_to_its_drawing_and_another_back_to_the_first(window: Calla
         never_covers_a_lessons_bar(
             page, f"{server.url}/query_groups?lesson=shared-kv-heads&lesson_step=2", width, height
         )
+
+
+def test_a_long_page_without_drawings_lists_its_headings(window: Callable[..., Page], server: Server) -> None:
+    page = window(NARROW)
+    page.goto(f"{server.url}/practice?tab=write")
+    index = page.get_by_role("navigation", name="On this page")
+    names = ["The skeleton", "On your own machine", "Or paste your code here"]
+    expect(index.get_by_role("link")).to_have_text(names)
+    settle(page)
+    index.get_by_role("link", name=names[2]).press("Enter")
+    expect(page.get_by_role("heading", name=names[2])).to_be_focused()
+    expect(page.get_by_label("Your code for Grouped-query attention")).to_be_in_viewport(ratio=0.9)
+    expect(page.get_by_role("button", name="↑ The skeleton")).to_be_visible()
+    page.get_by_text("Drills", exact=True).click()  # a short tab: its headings are in sight
+    expect(index).to_be_hidden()
 
 
 def never_covers_a_lessons_bar(page: Page, url: str, width: int, height: int) -> None:

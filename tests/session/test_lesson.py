@@ -309,6 +309,17 @@ def test_every_placeholder_says_what_it_is_and_is_listed() -> None:
     assert set(placeholders(listed)) - set(PLACEHOLDERS) == set()
 
 
+def test_elements_have_short_names() -> None:
+    """They stand side by side above a long page, in the bar of a lesson, and in that of a presentation."""
+    drawings = {e.name for e in ELEMENTS.values() if e.drawing}
+    assert {name for name in drawings if len(name.split()) > 5 or len(name) > 28} == set()
+    assert {name for name in drawings if name.split()[0] in ("The", "A", "An")} == set()
+    for page in ALL:
+        for tab in page.tabs or ("",):
+            shown = [e.name for e in page.shown(tab) if e.drawing]
+            assert len(set(shown)) == len(shown), (page.path, tab)
+
+
 def test_elements_belong_to_pages_and_tabs_that_are_there() -> None:
     assert [e.key for page in ALL for e in page.elements if e.tab and e.tab not in page.tabs] == []
     assert len(ELEMENTS) == sum(len(page.elements) for page in ALL)

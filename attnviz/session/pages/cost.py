@@ -34,11 +34,11 @@ PAGE = Page(
     },
     elements=(
         Element("control-context", "amounts", "The slider of the context", drawing=False),
-        Element("answer", "amounts", "What is needed, and what there is"),
-        Element("compared", "tabs", "Caches of a few models, to scale", "published"),
+        Element("answer", "amounts", "Does it fit?"),
+        Element("compared", "tabs", "Caches to scale", "published"),
         *charts("tabs", {
             "published": {
-                "published": "Published models", "totals": "Cache by context", "alternatives": "Another attention",
+                "published": "Published models", "totals": "Cache by context", "alternatives": "Other attention types",
             },
             "memory": {"filling": "What fits in GPU memory"},
             "speed": {
@@ -50,7 +50,7 @@ PAGE = Page(
         Element("figure-tensor", "tabs", "Tensor parallelism", "holders", usual=False),
         Element("figure-data", "tabs", "Data-parallel attention", "holders", usual=False),
         Element("control-facts", "tabs", "The model's configuration", "facts", drawing=False),
-        Element("figure-model-pasted", "tabs", "Parameters of the pasted model", "facts", usual=False),
+        Element("figure-model-pasted", "tabs", "Pasted model's parameters", "facts", usual=False),
         Element("figure-attention", "own", "Attention parameters", "published"),
         Element("figure-model", "own", "Parameters", "published"),
         Element("figure-cache", "own", "KV cache", "published"),

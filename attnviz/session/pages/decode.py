@@ -23,17 +23,17 @@ PAGE = Page(
         "roofline": "Prefill and decode",
     },
     elements=(
-        Element("decode-player", "player", "The text as it is written"),
+        Element("decode-player", "player", "Generated text"),
         *charts("tabs", {
-            "with": {"step-work": "Work with and without a cache", "times": "Time with and without a cache"},
-            "models": {"growth": "Five caches that grow", "family-times": "Time of a step"},
+            "with": {"step-work": "Work per step", "times": "Time per step"},
+            "models": {"growth": "Five caches that grow", "family-times": "Step time by type"},
             "bounded": {
-                "bounded-losses": "Loss with caches of limited size", "held": "What each cache holds",
+                "bounded-losses": "Loss with limited caches", "held": "What each cache holds",
                 "kept": "int8 and int4",
             },
             "paged": {"blocks": "Blocks that texts share", "waste": "Unused slots"},
             "speculate": {"rounds": "Accepted and rejected", "acceptance": "Acceptance probabilities"},
-            "roofline": {"roofline": "Prefill and decode on the roofline"},
+            "roofline": {"roofline": "Roofline"},
         }),
     ),
     text=STORY,

@@ -39,13 +39,13 @@ PAGE = Page(
     },
     elements=(
         Element("head-grid", "grid", "All heads"),
-        Element("text-view", "text", "The text shaded by weight"),
-        Element("head-view", "head", "The selected head"),
-        Element("head-path", "path", "One query from score to weight"),
+        Element("text-view", "text", "Text shaded by weight"),
+        Element("head-view", "head", "Selected head"),
+        Element("head-path", "path", "From score to weight"),
         Element("lines", "tabs", "Lines between tokens", "lines"),
         *charts("tabs", {
             "writes": {
-                "norms": "Norm of the head's output", "logits": "Effect on logits", "weighted": "Value-weighted map",
+                "norms": "Output norm", "logits": "Effect on logits", "weighted": "Value-weighted map",
             },
             "number": {"number": "One weight, step by step"},
             "stages": {"stages": "Score, mask, softmax"},
@@ -55,9 +55,9 @@ PAGE = Page(
             "rollout": {"rollout": "Attention rollout"},
             "off": {"effects": "Ablation of each head"},
         }),
-        Element("family-mha", "tabs", "The layer as MHA", "family"),
-        Element("family-mqa", "tabs", "The layer as MQA", "family"),
-        Element("masks", "tabs", "The same layer under each mask", "masks"),
+        Element("family-mha", "tabs", "Layer as MHA", "family"),
+        Element("family-mqa", "tabs", "Layer as MQA", "family"),
+        Element("masks", "tabs", "Layer under each mask", "masks"),
     ),
     tab_before="heads_part",
 )  # fmt: skip

@@ -21,20 +21,20 @@ PAGE = Page(
         "context": "Cost against context",
     },
     elements=(
-        Element("implied-maps", "implied", "The map that a linear layer implies"),
-        Element("state-player", "tabs", "The state as it is written", "state"),
+        Element("implied-maps", "implied", "Effective weights"),
+        Element("state-player", "tabs", "State, token by token", "state"),
         *charts("tabs", {
-            "remembers": {"recall": "What the state still remembers", "repeated": "A key that is written twice"},
+            "remembers": {"recall": "What the state remembers", "repeated": "Key written twice"},
         }),
-        Element("indexer-maps", "tabs", "Index scores, and the keys that they keep", "indexer", usual=False),
+        Element("indexer-maps", "tabs", "Index scores, top-k keys", "indexer", usual=False),
         Element("figure-kept-by-k", "tabs", "Output error against k", "indexer", usual=False),
-        Element("sink-maps", "tabs", "One map with three kinds of sink", "sinks", usual=False),
-        Element("figure-sink-shares", "tabs", "Weight that goes to no token", "sinks", usual=False),
+        Element("sink-maps", "tabs", "Three kinds of sink", "sinks", usual=False),
+        Element("figure-sink-shares", "tabs", "Weight on no token", "sinks", usual=False),
         *charts("tabs", {
-            "shared": {"sharing-layers": "Whose cache each layer reads", "per-token": "Bytes per token, to scale"},
+            "shared": {"sharing-layers": "Shared caches", "per-token": "Bytes per token"},
             "context": {
                 "memory-of-context": "Memory against context",
-                "flops-of-context": "FLOPs of a decode step against context",
+                "flops-of-context": "FLOPs against context",
             },
         }),
     ),

@@ -19,20 +19,20 @@ PAGE = Page(
     },
     elements=(
         Element("kv-heads", "kv-heads", "The choice of attention", drawing=False),
-        Element("diagram", "sharing", "Which KV head or latent each query head reads"),
-        Element("cached", "cached", "Cache per token, to scale"),
-        Element("stored", "scale", "Parameters and a decode step, to scale"),
-        Element("figure-latent-scale", "scale", "The latent, to scale", usual=False),
-        Element("layer-maps", "maps", "The maps of one layer"),
+        Element("diagram", "sharing", "What query heads read"),
+        Element("cached", "cached", "Cache per token"),
+        Element("stored", "scale", "Parameters and decode step"),
+        Element("figure-latent-scale", "scale", "Latent, to scale", usual=False),
+        Element("layer-maps", "maps", "Maps of one layer"),
         *charts("tabs", {
-            "work": {"work": "Compute and memory of a decode step"},
+            "work": {"work": "Compute and memory"},
             "cost": {
                 "losses": "Loss with fewer KV heads", "quality": "Held-out quality", "this-text": "Loss on this text",
             },
             "alike": {"similarity": "Similarity of heads"},
-            "latent": {"latent": "The latent of MLA", "absorbing": "Absorbed and expanded: FLOPs of one token"},
+            "latent": {"latent": "MLA's latent", "absorbing": "FLOPs, absorbed or expanded"},
         }),
-        Element("latent-checks", "tabs", "Absorbed form = expanded form", "latent"),
+        Element("latent-checks", "tabs", "Absorbed = expanded", "latent"),
     ),
     tab_before="closer",
 )  # fmt: skip

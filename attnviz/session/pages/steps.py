@@ -17,11 +17,11 @@ PAGE = Page(
         "tiles": "Softmax in tiles",
     },
     elements=(
-        Element("source-walk", "tabs", "The source, line by line", "walk"),
-        Element("decode-walk", "tabs", "A decode step, line by line", "step"),
+        Element("source-walk", "tabs", "Source, line by line", "walk"),
+        Element("decode-walk", "tabs", "Decode step, line by line", "step"),
         *charts("tabs", {
             "lens": {"candidates": "Next tokens", "attribution": "What made the logit", "lens": "Logit lens"},
-            "residual": {"stream": "Norm of the residual stream", "written": "What each part writes"},
+            "residual": {"stream": "Residual stream norm", "written": "What each part writes"},
             "tiles": {"tile-row": "Softmax in tiles", "traffic": "Memory traffic"},
         }),
     ),

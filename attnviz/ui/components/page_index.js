@@ -1,21 +1,21 @@
-// Lists the page's drawings as links once the page is longer than two screens, and offers a way back to the first of them where it is
-// out of sight above. Which drawings there are is read from the page: a tab is drawn again without this component.
+// Lists the page's drawings as links once the page is longer than two screens, or the headings of one without drawings, and offers a way
+// back to the first where that is out of sight above. Which there are is read from the page: a tab is drawn again without this component.
 import { above, barBox, begun, boxOf, el, isCalm, jsonOf, partsOf } from "./call.js";
-import { bottom, main, mainBlock } from "../../server/page.js";
+import { bottom, headings, main, mainBlock } from "../../server/page.js";
 
 const LONG = 2; // screens
 const TABS = ".st-key-control-group, .st-key-control-tab";
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { sections } = jsonOf(data), { index, back } = partsOf(parentElement, ["index", "back"]);
-  let written = "", asked = 0, bar = null;
+  let written = "", shown = [], asked = 0, bar = null;
   const refresh = () => {
     asked = 0;
     const long = main() && main().scrollHeight > LONG * window.innerHeight;
-    const shown = long ? sectionsShown(sections) : [];
+    shown = !long ? [] : sections.length ? sectionsShown(sections) : headingsShown();
     index.hidden = shown.length < 2;
     const names = shown.map(({ name }) => name).join("\n");
-    if (names !== written) index.replaceChildren(el("span", "", "On this page:"), ...shown.map(link));
+    if (names !== written) index.replaceChildren(el("span", "", "On this page:"), ...shown.map(({ name }, i) => link(name, () => to(shown[i].element))));
     written = names;
     const first = shown.length > 1 ? shown.find(({ name }) => name === sections[0]?.[1]) ?? shown[0] : null;
     back.hidden = !first || boxOf(first.element).bottom > above();
@@ -41,22 +41,26 @@ function barHeight() {
   return height && top > 0 ? Math.max(0, window.innerHeight - top) : 0;
 }
 
-// Those that the page shows now and its tabs, from top to bottom.
+// Those that the page shows now, from top to bottom, with its tabs unless they are above all of them.
 function sectionsShown(sections) {
-  const tabs = document.querySelector(TABS);
   const found = sections.map(([name, title]) => ({ element: document.querySelector(`.${name}`), name: title }));
-  if (tabs) found.push({ element: tabs, name: "Tabs" });
   const drawn = found.filter(({ element }) => element && boxOf(element).height > 20);
+  const tabs = document.querySelector(TABS), name = tabs?.querySelector("[role=radiogroup]")?.getAttribute("aria-label");
+  if (name && drawn.some(({ element }) => boxOf(element).top < boxOf(tabs).top)) drawn.push({ element: tabs, name });
   return drawn.sort((a, b) => boxOf(a.element).top - boxOf(b.element).top || boxOf(a.element).left - boxOf(b.element).left);
 }
 
-function link({ element, name }) {
-  const a = Object.assign(el("a", "", name), { href: "#" });
-  a.addEventListener("click", (e) => { e.preventDefault(); to(element.isConnected ? element : document.querySelector(`.${key(element)}`)); });
-  return a;
+// The headings below the title, each up to its first comma or colon.
+function headingsShown() {
+  const below = headings().filter((each) => each.localName === "h2" && boxOf(each).height > 0);
+  return below.map((element) => ({ element, name: element.textContent.trim().split(/[,:] /)[0] }));
 }
 
-const key = (element) => [...element.classList].find((each) => each.startsWith("st-key-"));
+function link(name, go) {
+  const a = Object.assign(el("a", "", name), { href: "#" });
+  a.addEventListener("click", (e) => { e.preventDefault(); go(); });
+  return a;
+}
 
 // Scrolls to it, and moves the focus there: the next press of Tab goes on in it.
 function to(element) {

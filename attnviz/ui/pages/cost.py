@@ -106,7 +106,7 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
 @state.part("tabs", countable)
 def tabs(view: View) -> None:
     """The open tab; the others are not computed."""
-    tab = controls.tabs(view, "Part", quiet=True, also=["own", "amounts"])
+    tab = controls.tabs(view, "Look closer", quiet=True, also=["own", "amounts"])
     if tab in ("facts", "measured"):
         {"facts": facts, "measured": measured}[tab](view)
         return
