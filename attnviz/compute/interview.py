@@ -15,7 +15,7 @@ from attnviz.compute.view import View
 from attnviz.practice.drills import Question, make, question_set
 from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
 from attnviz.practice.drills.ranks import rank
-from attnviz.practice.drills.sets import kinds_at, left_of
+from attnviz.practice.drills.sets import Limits, kinds_at, left_of
 from attnviz.practice.spoken.schedule import AGAIN, GOOD, HARD
 from attnviz.session.lesson import page_and_link
 from attnviz.session.pages.mistakes import MISTAKES
@@ -56,7 +56,7 @@ def questions(form: str, n: int, seed: int, without: Collection[str] = ()) -> li
             make(kind, rank(of, kind, i) % 10**6)
             for i, kind in enumerate(kinds_at(of, left_of(CODE_KINDS, without, n), n))
         ]
-    drawn = question_set("", 3, 3 * n, seed, without)
+    drawn = question_set("", 3, 3 * n, seed, Limits(frozenset(without)))
     return [asked for asked in drawn if asked.kind not in CODE_KINDS][:n]
 
 

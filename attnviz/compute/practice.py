@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from attnviz.compute.asked import asked_before
+from attnviz.compute.asked import asked_before, limits_of
 from attnviz.compute.lessons import lessons
 from attnviz.equations import tex_lines
 from attnviz.exercises import SPOKEN, SUBJECTS
 from attnviz.mistakes import load_mistake
 from attnviz.practice.drills import KINDS, LEVELS, Progress, Question, question_set, score_card
 from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer, SpokenAnswer
-from attnviz.practice.drills.sets import GAPS, Tally
+from attnviz.practice.drills.sets import GAPS, Limits, Tally
 from attnviz.practice.task import CHECK, Task
 from attnviz.practice.tasks import TASKS
 from attnviz.session.page import Page
@@ -133,13 +133,13 @@ class Attempt:
 
 def set_of(s: Settings) -> tuple[Question, ...]:
     """Return the question set of the settings: the same for everyone with the link."""
-    return tuple(question_set(s.subject, s.level, s.questions, s.question_set, asked_before(s)))
+    return tuple(question_set(s.subject, s.level, s.questions, s.question_set, limits_of(s)))
 
 
 def begin(s: Settings, of: str, progress: Progress, now: float) -> Attempt:
     """Begin a set, the mock interview or the missed questions."""
     if of == "interview":
-        asked = tuple(question_set("", 3, INTERVIEW_QUESTIONS, s.question_set, asked_before(s)))
+        asked = tuple(question_set("", 3, INTERVIEW_QUESTIONS, s.question_set, Limits(asked_before(s))))
         return Attempt(asked, now, 60.0 * INTERVIEW_MINUTES, feedback=False, of=of, settings=naming(s, of))
     if of == "missed":
         return Attempt(tuple(progress.again(MAX_REPEATED)), now, of=of, settings=naming(s, of))

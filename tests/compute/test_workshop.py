@@ -40,7 +40,7 @@ def test_the_answers_of_a_mistake_and_of_a_set_are_theirs():
     mistake = all_mistakes()["groups_mixed_up"]
     assert answer.startswith(f"{mistake.answers[mistake.answer]}. {mistake.title}")
     asked = workshop.steps(found["Four questions together"])[0].asked
-    questions = question_set("cost", 2, 4, 64)
+    questions = question_set("cost", 2, 4, 398)
     assert [question for question, _ in asked] == [escaped(each.text) for each in questions]
     assert all(
         answer.startswith(escaped(each.answer.shown())) for (_, answer), each in zip(asked, questions, strict=True)

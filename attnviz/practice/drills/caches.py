@@ -27,7 +27,7 @@ FLOAT = torch.float64
 # ---- the bytes
 
 
-@kind("cost", 1)
+@kind("cost", 1, "cache-cost")
 def times_smaller_when_quantised(rng: random.Random) -> Question:
     bits, block = rng.choice((4, 8)), rng.choice((32, 64, 128))
     id, m = published_with(rng, lambda m: m.attention in ("mha", "gqa") and m.head_dim % block == 0)
@@ -53,7 +53,7 @@ def times_smaller_when_quantised(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 2)
+@kind("cost", 2, "sinks-and-sharing")
 def cache_shared_by_layers(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa")
     run = rng.choice((2, 3, 4))

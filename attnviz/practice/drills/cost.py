@@ -46,7 +46,7 @@ def is_plain(m: ModelConfig) -> bool:
     return m.sliding_window is None and not (m.qkv_bias or m.o_bias or m.qk_norm or m.attention_sinks)
 
 
-@kind("cost", 1)
+@kind("cost", 1, "model-card")
 def attention_parameters(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     q, kv = (int(weights.matrix(m, name).value) for name in ("q", "k"))
@@ -72,7 +72,7 @@ def attention_parameters(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 1)
+@kind("cost", 1, "shared-kv-heads", "cache-cost")
 def cache_per_token(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     size = kv_cache_bytes(m, 1)
@@ -96,7 +96,7 @@ def cache_per_token(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 2)
+@kind("cost", 2, "cache-cost")
 def cache_of_a_context(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     tokens, batch = context_of(rng, m, 2048, 4096, 8192, 32768, 131072), rng.choice((1, 1, 4, 16))
@@ -127,7 +127,7 @@ def cache_of_a_context(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 3)
+@kind("cost", 3, "cache-cost")
 def cache_with_scales(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     tokens = context_of(rng, m, 2048, 4096, 8192, 32768, 65536)
@@ -153,7 +153,7 @@ def cache_with_scales(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 3)
+@kind("cost", 3, "mla")
 def cache_of_mla(rng: random.Random) -> Question:
     id, m = published(rng, "mla")
     size = kv_cache_bytes(m, 1)
@@ -184,7 +184,7 @@ def layers_behind_a_window(m: ModelConfig) -> str:
     return f"{n_full} layers attend to all tokens, {m.n_layers - n_full} to {window}"
 
 
-@kind("cost", 3)
+@kind("cost", 3, "sinks-and-sharing")
 def cache_behind_a_window(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: bool(m.sliding_window) and m.attention != "mla")
     assert m.sliding_window is not None
@@ -212,7 +212,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 1)
+@kind("cost", 1, "shared-kv-heads")
 def times_smaller(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention == "gqa" and m.n_kv_heads != m.group_size)
     mha = m.with_kv_heads(m.n_heads)
@@ -235,7 +235,7 @@ def times_smaller(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 2)
+@kind("cost", 2, "model-card")
 def feed_forward_parameters(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.ffn == "swiglu" and m.moe is None and not m.ffn_bias)
     n = count_parameters(m).parts["feed-forward"] / m.n_layers
@@ -258,7 +258,7 @@ def feed_forward_parameters(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 2)
+@kind("cost", 2, "cache-cost")
 def weights_in_memory(rng: random.Random) -> Question:
     id, m = published(rng, "mha", "gqa", "mqa")
     n_all = count_parameters(m).total
@@ -293,7 +293,7 @@ def _named(letters: dict[str, str]) -> str:
     return ", ".join(f"{symbol} ({meaning})" for symbol, meaning in letters.items())
 
 
-@kind("cost", 2)
+@kind("cost", 2, "cache-cost")
 def formula_of_the_cache(rng: random.Random) -> Question:
     asked = rng.choice(("one token", "S tokens"))
     tokens = "" if asked == "one token" else "*S"
@@ -315,7 +315,7 @@ def formula_of_the_cache(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 3)
+@kind("cost", 3, "model-card")
 def formula_of_the_parameters(rng: random.Random) -> Question:
     n = rng.choice(("one layer", "L layers"))
     times = "" if n == "one layer" else "L*"
@@ -338,7 +338,7 @@ def formula_of_the_parameters(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 1)
+@kind("cost", 1, "model-card")
 def embedding_parameters(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: True)
     n = count_parameters(m).parts["token embeddings"]

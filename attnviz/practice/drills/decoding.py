@@ -38,7 +38,7 @@ def sampled(temperature: float = 1, top_k: int = 0, top_p: float = 1) -> tuple[s
     return "decode", {"temperature": f"{temperature:g}", "top_k": str(top_k), "top_p": f"{top_p:g}"}
 
 
-@kind("decoding", 1)
+@kind("decoding", 1, "next-token")
 def position_of_the_next(rng: random.Random) -> Question:
     prompt, new = rng.randrange(3, 60), rng.randrange(2, 20)
     cache = KVCache()
@@ -62,7 +62,7 @@ def position_of_the_next(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 1)
+@kind("decoding", 1, "cache-cost")
 def numbers_added(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa")
     added = cached_per_token(m)
@@ -84,7 +84,7 @@ def numbers_added(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 2)
+@kind("decoding", 2, "next-token")
 def scores_with_a_cache(rng: random.Random) -> Question:
     T = rng.choice((10, 20, 50, 100))
     n = letter("T", T, "tokens")
@@ -109,7 +109,7 @@ def scores_with_a_cache(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 1)
+@kind("decoding", 1, "next-token")
 def most_probable(rng: random.Random) -> Question:
     a, b = sorted(rng.sample(range(1, 6), 2), reverse=True)
     logits = torch.tensor([float(a), float(b)], dtype=torch.float64)
@@ -143,7 +143,7 @@ def _distribution(rng: random.Random, n: int) -> list[int]:
             return shares
 
 
-@kind("decoding", 2)
+@kind("decoding", 2, "next-token")
 def kept_by_top_p(rng: random.Random) -> Question:
     shares = _distribution(rng, 6)
     sums = [sum(shares[: i + 1]) for i in range(6)]
@@ -169,7 +169,7 @@ def kept_by_top_p(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 2)
+@kind("decoding", 2, "next-token")
 def probability_after_top_k(rng: random.Random) -> Question:
     shares, k = _distribution(rng, 5), rng.choice((2, 3))
     probability = float(keep_top_k(torch.tensor(shares, dtype=torch.float64).log(), k).softmax(-1)[0])
@@ -245,7 +245,7 @@ def _step(m: ModelConfig, batch: int, tokens: int) -> tuple[int, DecodeStep]:
     return 2 * count_parameters(m).total + kv_cache_bytes(m, tokens, batch), decode_step(m, tokens, batch)
 
 
-@kind("decoding", 2)
+@kind("decoding", 2, "next-token")
 def what_bounds(rng: random.Random) -> Question:
     bound = rng.choice(("memory", "compute"))  # else nine of ten that fit would be limited by memory
     id, m, a, batch, tokens = _fitting(rng, (1, 8, 256, 1024), (128, 2048, 16384), bound)
@@ -275,7 +275,7 @@ def what_bounds(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 3)
+@kind("decoding", 3, "cache-cost")
 def tokens_per_second(rng: random.Random) -> Question:
     id, m, a, _, tokens = _fitting(rng, (1,), (1024, 8192, 32768), "memory", least_cache=0.05)
     step = decode_step(m, tokens)
@@ -300,7 +300,7 @@ def tokens_per_second(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 3)
+@kind("decoding", 3, "next-token")
 def speculated(rng: random.Random) -> Question:
     a, k = rng.choice((0.5, 0.6, 0.7, 0.8, 0.9)), rng.choice((2, 3, 4, 5))
     expected = sum(a**i for i in range(k + 1))
@@ -328,7 +328,7 @@ def speculated(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 3)
+@kind("decoding", 3, "cache-cost")
 def cache_as_large_as_the_weights(rng: random.Random) -> Question:
     """Ask for the tokens of all sequences together at which the caches are as large as the weights."""
     id, m = plain(rng, "mha", "gqa")

@@ -48,7 +48,7 @@ def _changes(factors: Tensor) -> str:
     return "linear" if not unchanged else "ntk" if unchanged == 1 else "often"
 
 
-@kind("rope", 1)
+@kind("rope", 1, "longer-contexts")
 def pairs_that_a_method_slows(rng: random.Random) -> Question:
     e = extended(rng, *METHODS)
     found, often = _changes(e.slowed), times(leaves_from(e.scaling))
@@ -63,7 +63,7 @@ def pairs_that_a_method_slows(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 1)
+@kind("rope", 1, "longer-contexts")
 def position_after_interpolation(rng: random.Random) -> Question:
     e = extended(rng, "linear")
     s = int(e.scaling.factor)
@@ -89,7 +89,7 @@ def position_after_interpolation(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 3)
+@kind("rope", 3, "longer-contexts")
 def interpolated_angle(rng: random.Random) -> Question:
     e = extended(rng, "linear")
     s, j = int(e.scaling.factor), rng.randrange(1, 5)
@@ -116,7 +116,7 @@ def interpolated_angle(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 2)
+@kind("rope", 2, "rope-pictures")
 def pairs_without_a_full_rotation(rng: random.Random) -> Question:
     _, m = published_with(rng, _has_slow_pairs)
     D, S = m.rotary_dim, m.max_context
@@ -179,7 +179,7 @@ def _last_pair(width: Expression, base: Expression, slowest: Expression) -> Expr
 # ---- NTK-aware scaling
 
 
-@kind("rope", 2)
+@kind("rope", 2, "longer-contexts")
 def base_of_ntk_scaling(rng: random.Random) -> Question:
     e = extended(rng, "ntk")
     D, base, factor = e.width, e.base, int(e.scaling.factor)
@@ -208,7 +208,7 @@ def base_of_ntk_scaling(rng: random.Random) -> Question:
 # ---- YaRN and Llama 3's scaling
 
 
-@kind("rope", 2)
+@kind("rope", 2, "longer-contexts")
 def scores_under_yarn(rng: random.Random) -> Question:
     e = extended(rng, "yarn", wanted=lambda e: e.scaling.attention_factor > 1)  # DeepSeek scales the softmax instead
     factor, m = e.scaling.factor, e.scaling.attention_factor
@@ -233,7 +233,7 @@ def scores_under_yarn(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 3)
+@kind("rope", 3, "longer-contexts")
 def pairs_that_yarn_leaves(rng: random.Random) -> Question:
     e = extended(rng, "yarn", "llama3", wanted=_leaves_clearly)
     D, base, S, least = e.width, e.base, e.trained, leaves_from(e.scaling)
@@ -267,7 +267,7 @@ def _leaves_clearly(e: Extended) -> bool:
     return e.trained is not None and _is_clear(e.width, e.base, e.trained, leaves_from(e.scaling))
 
 
-@kind("rope", 3)
+@kind("rope", 3, "longer-contexts")
 def frequency_inside_the_ramp(rng: random.Random) -> Question:
     e = extended(rng, "yarn", "llama3", wanted=lambda e: len(_inside(e)) > 1)
     s, j = e.scaling.factor, rng.choice(_inside(e))

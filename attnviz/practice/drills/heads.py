@@ -55,7 +55,7 @@ def sharing(H: int, K: int, **settings: str) -> tuple[str, dict[str, str]]:
     return "query_groups", {"model": "own", "n_heads": str(H), "n_kv_heads": str(K), **settings}
 
 
-@kind("heads", 1)
+@kind("heads", 1, "shared-kv-heads")
 def kv_head_read(rng: random.Random) -> Question:
     H, K = rng.choice(GROUPED)
     h = rng.randrange(1, H)
@@ -79,7 +79,7 @@ def kv_head_read(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 1)
+@kind("heads", 1, "shared-kv-heads")
 def size_of_a_group(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention == "gqa" and m.n_kv_heads != m.group_size)
     subtracted = m.n_heads - m.n_kv_heads, "Divide; do not subtract."
@@ -98,7 +98,7 @@ def size_of_a_group(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 1)
+@kind("heads", 1, "shared-kv-heads")
 def name_of_the_attention(rng: random.Random) -> Question:
     id, m = published(rng, rng.choice(("mha", "gqa", "mqa")))
     explanations = {
@@ -118,7 +118,7 @@ def name_of_the_attention(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 2)
+@kind("heads", 2, "shared-kv-heads")
 def readers_of_a_kv_head(rng: random.Random) -> Question:
     H, K = rng.choice([(h, k) for h, k in GROUPED if h <= 16])
     j, G = rng.randrange(K), H // K
@@ -141,7 +141,7 @@ def readers_of_a_kv_head(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 2)
+@kind("heads", 2, "shared-kv-heads")
 def line_that_repeats(rng: random.Random) -> Question:
     """Ask which line repeats the KV heads correctly. Each line is run and compared with the expected order."""
     H, K = rng.choice([(h, k) for h, k in GROUPED if h <= 32 and h // k != k])
@@ -170,7 +170,7 @@ def line_that_repeats(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 3)
+@kind("heads", 3, "shared-kv-heads")
 def still_right_when_tiled(rng: random.Random) -> Question:
     H, K = rng.choice(GROUPED)
     G = H // K
@@ -192,7 +192,7 @@ def still_right_when_tiled(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 2)
+@kind("heads", 2, "model-card")
 def width_of_a_head(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention != "mla" and m.d_model == m.n_heads * m.head_dim)
     by_kv_heads = m.d_model / m.n_kv_heads, "Divide by the number of query heads: their outputs are concatenated."
@@ -212,7 +212,7 @@ def width_of_a_head(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 3)
+@kind("heads", 3, "shared-kv-heads")
 def cell_of_the_group(rng: random.Random) -> Question:
     """Ask for the cell of a query head × KV head grid that GQA connects."""
     H, K = rng.choice(((6, 2), (6, 3), (8, 2), (8, 4), (12, 4)))

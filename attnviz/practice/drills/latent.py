@@ -35,7 +35,7 @@ def _latent(m: ModelConfig) -> str:
 # ---- what is cached
 
 
-@kind("cost", 2)
+@kind("cost", 2, "mla")
 def mla_against_gqa(rng: random.Random) -> Question:
     id, m = published(rng, "mla")
     other, g = published_with(
@@ -63,7 +63,7 @@ def mla_against_gqa(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 2)
+@kind("heads", 2, "mla")
 def kv_heads_of_an_equal_cache(rng: random.Random) -> Question:
     _, m = published(rng, "mla")
     D = rng.choice((64, 80, 96, 128, 256))
@@ -86,7 +86,7 @@ def kv_heads_of_an_equal_cache(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 3)
+@kind("cost", 3, "mla")
 def expanded_against_latent(rng: random.Random) -> Question:
     id, m = published(rng, "mla")
     latent, expanded = cached_in_layer(m.mixer), m.mixer.expanded_numbers()
@@ -164,7 +164,7 @@ def absorbed_shapes(s: Sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(found[0].shape), tuple(found[1].shape)
 
 
-@kind("shapes", 1)
+@kind("shapes", 1, "mla")
 def weight_of_the_latent(rng: random.Random) -> Question:
     s = sizes(rng)
     return Question(
@@ -184,7 +184,7 @@ def weight_of_the_latent(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 3)
+@kind("shapes", 3, "mla")
 def weight_that_expands_the_latent(rng: random.Random) -> Question:
     s = sizes(rng)
     return Question(
@@ -205,7 +205,7 @@ def weight_that_expands_the_latent(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 2)
+@kind("shapes", 2, "mla")
 def absorbed_query(rng: random.Random) -> Question:
     s = sizes(rng)
     shape, _ = absorbed_shapes(s)
@@ -225,7 +225,7 @@ def absorbed_query(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 3)
+@kind("shapes", 3, "mla")
 def read_from_the_latent(rng: random.Random) -> Question:
     s = sizes(rng)
     _, shape = absorbed_shapes(s)
@@ -249,7 +249,7 @@ def read_from_the_latent(rng: random.Random) -> Question:
 # ---- decoupled RoPE
 
 
-@kind("rope", 2)
+@kind("rope", 2, "mla")
 def numbers_rotated_in_mla(rng: random.Random) -> Question:
     _, m = published(rng, "mla")
     H, P = m.n_heads, m.mixer.rotary_dim

@@ -63,7 +63,7 @@ def _state_bytes(delta: GatedDelta) -> int:
     return int(state.numbers.value) * state.bits // 8
 
 
-@kind("cost", 2)
+@kind("cost", 2, "state-not-cache")
 def size_of_a_state(rng: random.Random) -> Question:
     m, delta, _ = published_hybrid(rng)
     H, D, V, keys = delta.n_heads, delta.key_dim, delta.head_dim, delta.n_key_heads
@@ -98,7 +98,7 @@ def size_of_a_state(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 3)
+@kind("cost", 3, "state-not-cache")
 def when_a_state_is_smaller(rng: random.Random) -> Question:
     m, delta, grouped = published_hybrid(rng)
     precision, width = rng.choice((("bf16", 2), ("fp8", 1)))
@@ -131,7 +131,7 @@ def when_a_state_is_smaller(rng: random.Random) -> Question:
 # ---- what decays leave of a write
 
 
-@kind("decoding", 1)
+@kind("decoding", 1, "state-not-cache")
 def half_of_a_write(rng: random.Random) -> Question:
     given = rng.choice(("α", "g"))
     rate = rng.choice((0.9, 0.95, 0.97, 0.98, 0.99, 0.995) if given == "α" else (-0.1, -0.05, -0.04, -0.02, -0.01))
@@ -173,7 +173,7 @@ def _left(decay: Tensor, key: Tensor) -> float:
     return float(gated_delta_rule(k, k, v, decay[None, None], beta[None, None], scale=1.0)[0][0, 0, -1, 0])
 
 
-@kind("decoding", 2)
+@kind("decoding", 2, "state-not-cache")
 def left_of_a_write(rng: random.Random) -> Question:
     n = rng.choice((3, 4))  # tokens after the one that writes
     decays = rng.sample((0.4, 0.5, 0.6, 0.7, 0.8, 0.9), n + 1)
@@ -252,7 +252,7 @@ def left_by_channel(rng: random.Random) -> Question:
 # ---- the keys of an indexer
 
 
-@kind("masks", 3)
+@kind("masks", 3, "keep-what-matters")
 def keys_of_an_indexer(rng: random.Random) -> Question:
     few = rng.random() < 0.3  # the query may attend to fewer than k keys
     T = rng.choice((7, 8, 9))

@@ -113,7 +113,7 @@ def _difference(line: str, option: str) -> str:
     return differs(run((line.replace("___", option),)), right)
 
 
-@kind("shapes", 1)
+@kind("shapes", 1, "rope-pictures")
 def blank_in_a_line(rng: random.Random) -> Question:
     line = draw(rng, RIGHT_BLANKS)
     _, right, because, wanted, mistakes = next(blank for blank in BLANKS if blank[0] == line)
@@ -173,7 +173,7 @@ def _with(n: int) -> tuple[str, ...]:
     return lines
 
 
-@kind("shapes", 3)
+@kind("shapes", 3, "many-heads")
 def wrong_line(rng: random.Random) -> Question:
     wrong = draw(rng, [line for _, line, _ in MISTAKES])
     n = next(n for n, (_, line, _) in enumerate(MISTAKES) if line == wrong)

@@ -100,7 +100,7 @@ def _sink(run: Trace, layer: int, head: int) -> tuple[np.ndarray, int]:
     raise AssertionError("the scores of this head are too far apart for a sink")
 
 
-@kind("heads", 2)
+@kind("heads", 2, "many-heads")
 def map_of_a_role(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, found = _trace(text), heads_by_role(text)
@@ -132,7 +132,7 @@ def _letters(right: str, explanation: dict[str, str]) -> ChoiceAnswer:
     return Options(right, tuple(explanation.items())).in_order()
 
 
-@kind("heads", 1)
+@kind("heads", 1, "many-heads")
 def map_without_training(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, random_run, found = _trace(text), _trace(text, False), heads_by_role(text)
@@ -191,7 +191,7 @@ WRONG_MAPS = (  # function, id of the mistake if there is a page of it, reason
 )  # fmt: skip
 
 
-@kind("masks", 3)
+@kind("masks", 3, "score-to-weight")
 def map_with_a_mistake(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, found = _trace(text), heads_by_role(text)
@@ -242,7 +242,7 @@ def _is_wrong(weights: Tensor) -> bool:
     return float(weights.triu(1).max()) > 0.1 or abs(float(weights[0, 0]) - 1) > 0.1
 
 
-@kind("masks", 1)
+@kind("masks", 1, "one-head")
 def weight_off_a_map(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, n = _trace(text), rng.choice((7, 8, 9))
@@ -271,7 +271,7 @@ def weight_off_a_map(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 2)
+@kind("masks", 2, "one-head")
 def missing_weight(rng: random.Random) -> Question:
     run = _trace(rng.choice(TEXTS))
     while True:  # until the rounded weights sum to 1 and the missing one is at least 0.05

@@ -32,7 +32,7 @@ def _row(rows: Tensor | None, query: int, n: int) -> int:
     return n if rows is None else int(rows[query].sum())
 
 
-@kind("masks", 1)
+@kind("masks", 1, "one-head", "score-to-weight")
 def keys_of_a_query(rng: random.Random) -> Question:
     T = rng.choice((7, 11, 13, 17))
     t = rng.randrange(1, T - 1)
@@ -53,7 +53,7 @@ def keys_of_a_query(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 2)
+@kind("masks", 2, "sinks-and-sharing")
 def keys_in_a_window(rng: random.Random) -> Question:
     T, w = rng.choice((17, 19, 23)), rng.choice((3, 4, 5))
     sinks = rng.choice((0, 1, 2))
@@ -102,7 +102,7 @@ def keys_with_a_cache(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 2)
+@kind("masks", 2, "score-to-weight")
 def masked_cells(rng: random.Random) -> Question:
     T = rng.choice((5, 7, 11, 13, 29))
     mask = attention_mask(T, T, causal=True)
@@ -123,7 +123,7 @@ def masked_cells(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 1)
+@kind("masks", 1, "score-to-weight")
 def score_of_two_vectors(rng: random.Random) -> Question:
     D = rng.choice((16, 64, 100, 144, 256))
     dot = rng.choice([x for x in range(-60, 61, 4) if x])
@@ -158,7 +158,7 @@ def _share(scores: list[float], own: int, among: list[int]) -> Expression:
     return function("exp", letters[own]) / total([function("exp", letters[i]) for i in among])
 
 
-@kind("masks", 1)
+@kind("masks", 1, "score-to-weight")
 def weight_of_two(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-3, 4), 2)]
     weight = float(weights_of(scores, [True, True])[0])
@@ -180,7 +180,7 @@ def weight_of_two(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 2)
+@kind("masks", 2, "score-to-weight")
 def weight_beside_a_masked_key(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-2, 5), 3)]
     allowed = [True, True, False]
@@ -209,7 +209,7 @@ def weight_beside_a_masked_key(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 3)
+@kind("masks", 3, "many-heads")
 def entropy_of_a_flat_row(rng: random.Random) -> Question:
     t = rng.randrange(3, 21)
     weights = weights_of([0.0] * (t + 1), [True] * (t + 1))
@@ -281,7 +281,7 @@ def _over_tiles(tiles: list[tuple[Value, Value, Value]]) -> float:
     return float(tiled_attention(q, k, v, allowed, block=2, scale=1.0))
 
 
-@kind("masks", 3)
+@kind("masks", 3, "score-to-weight")
 def merge_of_two_tiles(rng: random.Random) -> Question:
     tiles = _two_tiles(rng)
     (m1, l1, o1), (m2, l2, o2) = tiles
@@ -327,7 +327,7 @@ def causal_rows(weights: Tensor | np.ndarray) -> tuple[tuple[float | None, ...],
     return tuple(tuple(w if j <= i else None for j, w in enumerate(row)) for i, row in enumerate(weights.tolist()))
 
 
-@kind("masks", 1)
+@kind("masks", 1, "one-head")
 def strongest_key(rng: random.Random) -> Question:
     T, gap = rng.choice((6, 7, 8)), 0.0
     while gap < 0.1:  # until the strongest key can be seen
@@ -344,7 +344,7 @@ def strongest_key(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 2)
+@kind("masks", 2, "sinks-and-sharing")
 def earliest_key_of_a_window(rng: random.Random) -> Question:
     T, w = rng.choice((7, 8, 9)), rng.choice((2, 3, 4))
     mask = attention_mask(T, T, causal=True, window=w)
@@ -364,7 +364,7 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 3)
+@kind("masks", 3, "one-head", "many-heads")
 def pattern_of_a_map(rng: random.Random) -> Question:
     """Ask for the key that an induction head attends to, in a text that repeats itself."""
     n = rng.choice((3, 4, 5))

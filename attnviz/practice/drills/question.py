@@ -54,24 +54,25 @@ class Question:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of question, registered in KINDS."""
+    """A kind of question, registered in KINDS. lessons: those that explain what it asks; none for some kinds."""
 
     name: str
     subject: str
     level: int
     ask: Callable[[random.Random], Question]
+    lessons: tuple[str, ...] = ()
 
 
 KINDS: dict[str, Kind] = {}
 
 
 def kind(
-    subject: str, level: int
+    subject: str, level: int, *lessons: str
 ) -> Callable[[Callable[[random.Random], Question]], Callable[[random.Random], Question]]:
-    """Register a function as a kind of question; its name is the function's."""
+    """Register a function as a kind of question; its name is the function's. lessons: each explains what it asks."""
 
     def register(ask: Callable[[random.Random], Question]) -> Callable[[random.Random], Question]:
-        KINDS[ask.__name__] = Kind(ask.__name__, subject, level, ask)
+        KINDS[ask.__name__] = Kind(ask.__name__, subject, level, ask, lessons)
         return ask
 
     return register

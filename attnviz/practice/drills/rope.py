@@ -35,7 +35,7 @@ def rotation(head_dim: int, theta: float, pair: int) -> tuple[str, dict[str, str
     return "rope", {"model": "own", "head_dim": str(head_dim), "theta": f"{theta:.0f}", "pair": str(pair)}
 
 
-@kind("rope", 1)
+@kind("rope", 1, "rope-pictures")
 def angle_of_a_pair(rng: random.Random) -> Question:
     D, j, theta, d, pair, base = _drawn(rng)
     p = rng.randrange(2, 60)
@@ -62,7 +62,7 @@ def angle_of_a_pair(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 2)
+@kind("rope", 2, "rope-pictures")
 def wavelength(rng: random.Random) -> Question:
     D, j, theta, d, pair, base = _drawn(rng)
     tokens = 2 * math.pi / float(rope_frequencies(D, theta)[j])
@@ -118,7 +118,7 @@ def partner(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 2)
+@kind("rope", 2, "rope-pictures")
 def same_score(rng: random.Random) -> Question:
     """Ask which positions give the same score. The scores are computed."""
     m, n = rng.randrange(10, 40), rng.randrange(0, 9)
@@ -150,7 +150,7 @@ def same_score(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 3)
+@kind("rope", 3, "rope-pictures")
 def rotated_pair(rng: random.Random) -> Question:
     a, b, p = rng.choice((1.0, 2.0, 3.0)), rng.choice((-2.0, -1.0, 1.0, 2.0)), rng.randrange(1, 6)
     found = float(apply_rope(torch.tensor([[a, b]], dtype=torch.float64), torch.tensor([p]), rope_frequencies(2))[0, 0])
@@ -174,7 +174,7 @@ def rotated_pair(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 1)
+@kind("rope", 1, "rope-pictures")
 def how_many_pairs(rng: random.Random) -> Question:
     _, m = published_with(rng, lambda m: bool(m.rotary_dim) and m.attention != "mla")
     rotated = Value(m.rotary_dim, "d", "rotated dimensions")

@@ -16,27 +16,43 @@ GAPS = (3, 8, 20)  # answers to other questions until a missed one comes back
 _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
 
 
-def question_set(subject: str, level: int, n: int, seed: int, without: Collection[str] = ()) -> list[Question]:
+@dataclass(frozen=True)
+class Limits:
+    """What a set may ask. without: kinds that are left out where enough others are left.
+
+    lessons: those that explain its kinds, as far as there are such kinds; none: any kind. latest: of these, the ones
+    with whose kinds it begins.
+    """
+
+    without: frozenset[str] = frozenset()
+    lessons: frozenset[str] = frozenset()
+    latest: frozenset[str] = frozenset()
+
+
+def question_set(subject: str, level: int, n: int, seed: int, limits: Limits = Limits()) -> list[Question]:
     """Return the questions of a set, the same for the same arguments."""
     of = _name(subject, level, seed)
     seen: Counter[str] = Counter()
     asked = []
-    for name in kinds_of_set(subject, level, n, seed, without):
+    for name in kinds_of_set(subject, level, n, seed, limits):
         asked.append(make(name, rank(of, name, seen[name]) % 10**6))  # the same question if its place changes
         seen[name] += 1
     return asked
 
 
-def kinds_of_set(subject: str, level: int, n: int, seed: int, without: Collection[str] = ()) -> list[str]:
+def kinds_of_set(subject: str, level: int, n: int, seed: int, limits: Limits = Limits()) -> list[str]:
     """Return the kinds of a set's questions. A kind repeats only after every other kind was used; with all subjects,
-    the subjects alternate. without: kinds that are not asked where enough others are left."""
+    the subjects alternate."""
     of = _name(subject, level, seed)
     subjects = sorted([subject] if subject else SUBJECTS, key=lambda name: rank(of, name))
     names: list[str] = [""] * n
     for i, each in enumerate(subjects):
         places = names[i :: len(subjects)]
-        own = left_of([k.name for k in kinds_of(each, level)], without, len(places))
-        names[i :: len(subjects)] = kinds_at(f"{of}/{each}", own, len(places))
+        own = kinds_of(each, level)
+        explained = [kind.name for kind in own if limits.lessons.intersection(kind.lessons)]
+        left = left_of(explained or [kind.name for kind in own], limits.without, len(places))
+        first = [kind.name for kind in own if limits.latest.intersection(kind.lessons)]
+        names[i :: len(subjects)] = kinds_at(f"{of}/{each}", left, len(places), first)
     return names
 
 
@@ -50,10 +66,11 @@ def left_of(names: Collection[str], without: Collection[str], n: int) -> list[st
     return left if len(left) >= n else list(names)
 
 
-def kinds_at(seed: str, names: Collection[str], n: int) -> list[str]:
+def kinds_at(seed: str, names: Collection[str], n: int, first: Collection[str] = ()) -> list[str]:
     """Choose a kind for each of n places: of those unused in this round, the one with the lowest hash for the place.
 
-    A round does not begin with the kind that ended the one before, unless there is no other.
+    first: kinds that come before the others of a round. A round does not begin with the kind that ended the one
+    before, unless there is no other.
     An added kind takes the places that it wins. The kind that was there may win a later place, and so on: no place
     changes for another reason, except that each round is one place longer.
     """
@@ -61,6 +78,7 @@ def kinds_at(seed: str, names: Collection[str], n: int) -> list[str]:
     for place in range(n):
         asked = chosen[place - place % len(names) :] or chosen[-1:]
         left = [name for name in names if name not in asked] or list(names)
+        left = [name for name in left if name in first] or left
         chosen.append(min(left, key=lambda name: rank(seed, place, name)))
     return chosen
 

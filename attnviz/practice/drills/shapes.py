@@ -47,7 +47,7 @@ def _zeros(*shape: int) -> torch.Tensor:
     return torch.zeros(shape)
 
 
-@kind("shapes", 1)
+@kind("shapes", 1, "many-heads")
 def queries_by_head(rng: random.Random) -> Question:
     B, T, H, D, *_ = sizes(rng)
     q = _zeros(B, T, H * D).view(B, T, H, D).transpose(1, 2)
@@ -68,7 +68,7 @@ def queries_by_head(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 1)
+@kind("shapes", 1, "shared-kv-heads")
 def keys_in_gqa(rng: random.Random) -> Question:
     B, T, H, D, K, *_ = sizes(rng)
     with torch.device("meta"):  # no initialisation: only the shape of k is asked for
@@ -90,7 +90,7 @@ def keys_in_gqa(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 1)
+@kind("shapes", 1, "many-heads")
 def scores(rng: random.Random) -> Question:
     B, T, H, D, *_, S = sizes(rng)
     found = _zeros(B, H, T, D) @ _zeros(B, H, S, D).transpose(-2, -1)
@@ -111,7 +111,7 @@ def scores(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 2)
+@kind("shapes", 2, "many-heads")
 def heads_joined(rng: random.Random) -> Question:
     B, T, H, D, *_ = sizes(rng)
     out = _zeros(B, H, T, D).transpose(1, 2).flatten(2)
@@ -131,7 +131,7 @@ def heads_joined(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 2)
+@kind("shapes", 2, "shared-kv-heads")
 def einsum_of_groups(rng: random.Random) -> Question:
     B, T, H, D, K, G, S = sizes(rng)
     found = torch.einsum("bkgtd,bksd->bkgts", _zeros(B, K, G, T, D), _zeros(B, K, S, D))
@@ -151,7 +151,7 @@ def einsum_of_groups(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 2)
+@kind("shapes", 2, "shared-kv-heads")
 def weight_of_k_proj(rng: random.Random) -> Question:
     _, _, H, D, K, *_ = sizes(rng)
     with torch.device("meta"):
@@ -202,7 +202,7 @@ def broadcast_mask(rng: random.Random) -> Question:
     )
 
 
-@kind("shapes", 1)
+@kind("shapes", 1, "many-heads")
 def how_many_scores(rng: random.Random) -> Question:
     B, T, H, D, K, *_ = sizes(rng)
     n = attend(_zeros(B, H, T, D), _zeros(B, K, T, D), _zeros(B, K, T, D)).weights.numel()
@@ -234,7 +234,7 @@ LINES = (
 )
 
 
-@kind("shapes", 2)
+@kind("shapes", 2, "rope-pictures")
 def lines_of_attention(rng: random.Random) -> Question:
     shown = list(range(len(LINES)))
     while shown == sorted(shown):

@@ -43,7 +43,7 @@ def _values(symbol: str, shares: list[int], whose: str) -> list[Value]:
     ]
 
 
-@kind("decoding", 2)
+@kind("decoding", 2, "next-token")
 def chance_of_acceptance(rng: random.Random) -> Question:
     q, p = _two_distributions(rng, 3)
     model, drafter = (torch.tensor(each, dtype=torch.float64) / 100 for each in (p, q))
@@ -74,7 +74,7 @@ def chance_of_acceptance(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 3)
+@kind("decoding", 3, "next-token")
 def drawn_after_a_rejection(rng: random.Random) -> Question:
     while True:
         q, p = _two_distributions(rng, 4)

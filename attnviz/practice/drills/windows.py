@@ -55,7 +55,7 @@ def _reach(n_layers: int, window: int) -> int:
     return T - 1 - int(reached.nonzero()[0])
 
 
-@kind("masks", 2)
+@kind("masks", 2, "sinks-and-sharing")
 def reach_of_windows(rng: random.Random) -> Question:
     L, W = rng.choice((2, 3, 4, 6)), rng.choice((3, 4, 5, 8, 12))
     return Question(
@@ -76,7 +76,7 @@ def reach_of_windows(rng: random.Random) -> Question:
     )
 
 
-@kind("masks", 2)
+@kind("masks", 2, "sinks-and-sharing")
 def row_with_a_learned_sink(rng: random.Random) -> Question:
     n, s, z = rng.choice((2, 3, 4, 5, 8)), rng.choice((0, 1, 2)), rng.choice((-1, 1, 2, 3, 4))
     q, k = torch.full((1, 1, 1, 1), float(s)).double(), torch.ones(1, 1, n, 1).double()
@@ -131,7 +131,7 @@ def oldest_token_behind_sinks(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 2)
+@kind("cost", 2, "sinks-and-sharing")
 def growth_behind_windows(rng: random.Random) -> Question:
     id, m = published_with(
         rng, lambda m: bool(m.sliding_window) and bool(m.full_layers) and m.attention != "mla"
