@@ -23,7 +23,7 @@ from attnviz.cost.decode import attention_flops
 from attnviz.cost.placed import without_windows
 from attnviz.cost.sums import mixers
 from attnviz.cost.two_forms import TwoForms, absorbed_mixer
-from attnviz.cost.units import bytes_text, context_text, count_text
+from attnviz.cost.units import bytes_text, context_text
 from attnviz.cost.variants import with_heads
 from attnviz.phrases import count
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MISSING = "–"
 MOST_SEQUENCES = 100_000  # tried until a step is no longer limited by memory bandwidth
 BF16 = 2  # bytes
+LINK = 50e9  # bytes per second: a network of 400 Gb/s, or what 16 lanes of PCIe 5 give in practice
 NUMBERS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand"))
 
 
@@ -172,7 +173,9 @@ def _wavelengths(view: View) -> list[float]:
 
 def _longest(view: View) -> str:
     wavelengths = _wavelengths(view)
-    return f"{round(wavelengths[-1], -2):,.0f}" if wavelengths else MISSING
+    if not wavelengths:
+        return MISSING
+    return _in_words(wavelengths[-1]) if wavelengths[-1] >= 1e6 else f"{round(wavelengths[-1], -2):,.0f}"
 
 
 def _slow_pairs(view: View) -> str:
@@ -245,6 +248,11 @@ def _in_words(n: float) -> str:
     return f"{n / size:,.3g} {word}".strip()
 
 
+def _decimal(n: int) -> str:
+    """Write bytes in decimal gigabytes, which bandwidths are given in."""
+    return f"{n / 1e9:,.3g} GB"
+
+
 def _milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:,.3g} ms"
 
@@ -267,8 +275,8 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("published_d_ff", "The width of its feed-forward", lambda view: f"{_model(view).d_ff:,}"),
     ("published_max_context", 'The context that it is made for: "8 K tokens"',
      lambda view: context_text(_model(view).max_context or 0)),
-    ("published_parameters", 'Its parameters: "8.03 B"',
-     lambda view: count_text(count_parameters(_model(view)).total)),
+    ("published_parameters", 'Its parameters: "8.03 billion"',
+     lambda view: _in_words(count_parameters(_model(view)).total)),
     ("published_active", "Those of them that are used for one token",
      lambda view: _in_words(count_parameters(_model(view)).used_per_token)),
     ("published_kv_parameters", "Those of its key and value projections",
@@ -294,6 +302,8 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("published_state", "Bytes of its states and convolutions per sequence, at any context",
      lambda view: bytes_text(state_bytes(_model(view)))),
     ("published_weights", 'Its weights in bf16: "15.0 GiB"', lambda view: bytes_text(weight_bytes(_model(view)))),
+    ("published_weights_gb", 'Its weights in bf16, decimal: "16.1 GB"',
+     lambda view: _decimal(weight_bytes(_model(view)))),
     ("published_even", "Tokens, of all sequences together, whose cache is as large as its weights, both bf16", _even),
     ("published_window", "Tokens of its sliding window", _window),
     ("published_windowed_layers", "Its layers with a sliding window",
@@ -356,6 +366,8 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("step_weights", "Bytes of weights that one decode step reads",
      lambda view: bytes_text(_step(view).weight_bytes)),
     ("step_cache", "Bytes of cache that it reads", lambda view: bytes_text(_step(view).cache_bytes)),
+    ("step_gb", 'Bytes of weights and cache that it reads, decimal: "16.1 GB"',
+     lambda view: _decimal(_step(view).weight_bytes + _step(view).cache_bytes)),
     ("step_time", "The least time that it takes, by the roofline",
      lambda view: _milliseconds(_step(view).seconds(_answer(view).serving.machine))),
     ("step_bound", "What limits it: memory or compute",
@@ -364,6 +376,10 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
      lambda view: f"{1 / _step(view).seconds(_answer(view).serving.machine):,.0f}"),
     ("prompt_time", "The least time to the first token of a prompt of the chosen context",
      lambda view: _milliseconds(_answer(view).serving.prefill().seconds(_answer(view).serving.machine))),
+    ("link", "A link between machines, or to a host's memory, as `link_time` assumes it",
+     lambda view: f"{LINK / 1e9:.0f} GB per second"),
+    ("link_time", "The time to move the cache of the chosen context and sequences over it",
+     lambda view: _milliseconds(_cache(_model(view), view) / LINK)),
     ("decode_bound", "Tokens per second at most, for the chosen sequences together, by the roofline",
      lambda view: f"{_answer(view).tokens_per_second or 0:,.0f}"),
 )}  # fmt: skip

@@ -37,6 +37,9 @@ def deck() -> dict[str, Card]:
             if card.id in found:
                 raise CardError(card.lines[""], f"“{card.id}” is also a card of {found[card.id].subject}.md")
             found[card.id] = card
+    for card in found.values():
+        if unknown := [each.card for each in card.follow_ups if each.card and each.card not in found]:
+            raise CardError(card.lines["Follow-ups"], f"there is no card “{unknown[0]}”")
     return found
 
 
@@ -92,14 +95,23 @@ def following(card: Card, asked: list[Card]) -> Card | None:
 
 
 def settings_of(card: Card) -> Settings:
-    """Return the settings of the view that shows a card's answer, for which its numbers are computed."""
+    """Return the settings of the view that shows a card's answer, for which its numbers are computed.
+
+    A page's own text is that of its bare address alone, as in `ui/state.py`.
+    """
     page, link = page_and_link(card.lines["Link"], card.link)
-    return choices.with_text_of(page, Settings.from_link(link, page)[0])
+    settings = Settings.from_link(link, page)[0]
+    return settings if link else choices.with_text_of(page, settings)
 
 
 def filled(text: str, card: Card) -> str:
     """Fill in the numbers of a card's text."""
     return placeholders.filled(text, View(settings_of(card)))
+
+
+def address(id: str) -> str:
+    """Return the address of a card."""
+    return f"practice?{urlencode({'tab': 'aloud', 'card': id})}"
 
 
 def place(card: Card) -> tuple[str, str]:

@@ -14,6 +14,8 @@ from attnviz.exercises import SPOKEN
 from attnviz.practice.spoken.card import Card, CardError, parse
 from attnviz.session.lesson import placeholder
 from attnviz.session.pages import ELEMENTS
+from attnviz.session.settings import Settings
+from tests.practice.test_spoken_numbers import FOLLOWS
 
 DECK = spoken.deck()
 CARD = """# A subject
@@ -39,7 +41,7 @@ it is.
 It really is.
 
 Follow-ups:
-- Is it? Yes: is it not?
+- Is it? Yes: is it not? [another-card]
 - Why? Because.
 """
 BROKEN = {  # what is written in place of a part of CARD: the line of the error, and a part of its sentence
@@ -75,7 +77,7 @@ def test_a_file_is_read_as_it_is_written() -> None:
     assert card.points[0].text == "The first point goes on here."
     assert [point.source for point in card.points][:2] == ["arXiv 1706.03762, arXiv 2104.09864", "computed: layers"]
     assert card.answer == "It is so because it is. It really is."
-    assert card.follow_ups == (("Is it?", "Yes: is it not?"), ("Why?", "Because."))
+    assert card.follow_ups == (("Is it?", "Yes: is it not?", "another-card"), ("Why?", "Because.", ""))
     assert spoken.filled(card.points[1].text, card) == "The second has 80 layers."
 
 
@@ -136,16 +138,17 @@ def test_two_points_that_say_the_same_are_noticed() -> None:
 
 
 NAMES = (  # models and formats that are said as they are written
-    r"DeepSeek-V\d(?:\.\d)?|Llama \d(?:\.\d)? \d+B|Gemma \dn?(?: \d+B)?|Qwen\d Next|GLM-4|GQA-8|M2\b"
+    r"DeepSeek-V\d(?:\.\d)?|Llama \d(?:\.\d)?(?: \d+B)?|Gemma \dn?(?: \d+B)?|Qwen\d(?: Next)?|GLM-4|GQA-8|M2\b|T5\b|"
+    r"Kimi K2|PCIe \d"
 )
-NO_NUMBERS = r"t\+1|float32|bf16|− q, 0|T − 1|l = 0|1 \+ 2 \+|\((?:\d, ?\d|B, [^)]*)\)|\b[01]( [01]){3,}|exp\(|min\(1|[−-]2i|2π|\b[24]·|T²|O\(n²?\)|D/2|n\(n\+1\)/2|1/√D?|\b16[ -]bits?|16-bit|int[48]|per 32 numbers|8/3|top-[kp1]\b"  # noqa: E501
+NO_NUMBERS = r"t\+1|b?float(?:16|32)|bf16|− q, 0|T − 1|l = 0|1 \+ 2 \+|\((?:\d, ?\d|B, [^)]*)\)|\b[01]( [01]){3,}|exp\(|min\(1|[−-]2i|2π|\b[24]·|T²|O\(n²?\)|D/2|n\(n\+1\)/2|1/√D?|\b16[ -]bits?|16-bit|int[48]|(?:per|each) 32 numbers|8/3|1 \+ 4c|1/\(1 −|1 \+ α|top-[kp1]\b"  # noqa: E501
 SPELLED = re.compile(
     r"\b(?:thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty"
     r"|ninety)\b(?:-\w+)?"
 )
 NOT_OF_A_MODEL = {
-    "sixteen bits", "sixteen tokens", "float thirty-two", "take thirty-two requests", "suppose fifty users",
-    "fifty people",
+    "sixteen bits", "sixteen-bit", "sixteen tokens", "sixteen lanes", "float thirty-two",
+    "take thirty-two requests", "suppose fifty users", "fifty people",
 }  # fmt: skip
 
 
@@ -163,6 +166,9 @@ def typed(text: str) -> list[str]:
 def test_no_number_of_a_model_is_typed_by_hand() -> None:
     found = {card.id: [n for _, text in card.texts() for n in typed(text)] for card in DECK.values()}
     found["wrong-two-gigabytes"] = [n for n in found["wrong-two-gigabytes"] if n not in ("4", "32:", "2")]  # the answer
+    for id, phrases in FOLLOWS.items():  # computed there from what the question gives
+        given = {n for phrase, _ in phrases for n in re.findall(r"\d+(?:\.\d+)?", phrase)}
+        found[id] = [n for n in found[id] if n.strip(",.?:;") not in given]
     assert {id: numbers for id, numbers in found.items() if numbers} == {}
 
 
@@ -177,6 +183,64 @@ def test_each_answer_can_be_said_in_ninety_seconds() -> None:
         assert 170 <= len(answer.split()) <= 240, card.id
         odd = set(re.findall(r"[^\w\s.,;:?!’'“”\"%()-]|_", answer))
         assert odd == set(), f"{card.id}: {odd} cannot be said"
+
+
+# ---- what a number assumes is said with it
+
+
+PRECISION = (  # numbers that depend on it
+    r"published_cache\w*|published_weights\w*|published_scores|published_vectors|step_\w+|cache_on_\w+|weights_on_one|"
+    r"prompt_time|link_time|decode_bound|fitting_sequences|ridge|intensity|published_state"
+)
+ASSUMED = {  # placeholders: what their sentence says, or one before it: of the answer, or the last one alone
+    PRECISION: (r"sixteen[- ]bit|single precision|bytes per number|two bytes", False),
+    r"fitting_sequences": (r"reserve", True),
+    r"step_time|step_sequence_tokens|decode_bound": (r"bandwidth", False),
+    r"prompt_time": (r"peak", False),
+    r"published_attention_share": (r"masked half", True),
+    r"link_time": (r"\{link\}", True),
+}  # fmt: skip
+
+
+def unsaid(text: str) -> list[str]:
+    """Return the numbers of an answer that come without what they assume."""
+    sentences = re.split(r"(?<=[.!?:;]) ", text)
+    found = []
+    for i, sentence in enumerate(sentences):
+        for names, (said, close) in ASSUMED.items():
+            before = " ".join(sentences[max(i - 1, 0) if close else 0 : i + 1])
+            used = re.findall(rf"\{{((?:{names})(?:\?[^{{}}]*)?)\}}", sentence)
+            found += [each for each in used if not re.search(said, re.sub(r"\{(?!link\})[^{}]*\}", "", before))]
+    return found
+
+
+def test_what_a_number_assumes_is_said_with_it() -> None:
+    found = {card.id: unsaid(card.answer) for card in DECK.values()}
+    assert {id: numbers for id, numbers in found.items() if numbers} == {}
+
+
+def test_an_assumption_that_is_not_said_is_noticed() -> None:
+    assert unsaid("On one GPU, {fitting_sequences} sequences fit in sixteen bits.") == ["fitting_sequences"]
+    assert unsaid("In sixteen bits, with a tenth in reserve, {fitting_sequences} fit.") == []
+    assert unsaid("A token takes {published_cache_short?preset=llama-3-8b}.") == [
+        "published_cache_short?preset=llama-3-8b"
+    ]
+    assert unsaid("In sixteen bits a step takes {step_time}.") == ["step_time"]
+
+
+def test_an_answer_is_what_a_candidate_says_who_has_no_screen() -> None:
+    said = {card.id: re.findall(r"(?:this|the) page\b|on (?:this|the) text|\bhere (?:you|we) see", text.lower())
+            for card in DECK.values() for _, text in card.texts()}  # fmt: skip
+    assert {id: found for id, found in said.items() if found} == {}
+
+
+# ---- numbers
+
+
+def test_numbers_of_a_text_are_those_of_the_view_that_the_address_opens() -> None:
+    """A page's own text is that of its bare address alone."""
+    card = DECK["speculative-exactness"]
+    assert spoken.settings_of(card) == Settings(tab="speculate")
 
 
 def test_each_number_has_a_value() -> None:
@@ -217,6 +281,19 @@ def test_the_answers_that_banks_get_wrong_are_cards() -> None:
         "wrong-two-gigabytes", "wrong-mla-below-mqa", "wrong-symmetric", "wrong-linear-generation",
         "wrong-gqa-fewer-flops", "wrong-flash-complexity", "wrong-linear-no-cache",
     ]  # fmt: skip
+
+
+def test_a_follow_up_leads_to_another_card_that_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    led = [(card.id, each.card) for card in DECK.values() for each in card.follow_ups if each.card]
+    assert len(led) > 40 and all(to in DECK and to != id for id, to in led)
+    monkeypatch.setattr(spoken, "SPOKEN", {"cache": "Cache"})
+    monkeypatch.setattr(spoken, "read", lambda subject, written: parse(subject, CARD))
+    spoken.deck.cache_clear()
+    try:
+        with pytest.raises(CardError, match="line 23: there is no card “another-card”"):
+            spoken.deck()
+    finally:
+        spoken.deck.cache_clear()
 
 
 def test_a_card_links_to_the_element_that_shows_it() -> None:

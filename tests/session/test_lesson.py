@@ -194,7 +194,7 @@ def test_numbers_of_a_published_model() -> None:
     assert value("published_cache_at_context", preset="llama-3-8b", context=8192) == "1 GiB"
     model = load_presets()["deepseek-v3"]
     assert value("published_cache", preset="deepseek-v3") == f"{kv_cache_bytes(model, 1):,} B" == "70,272 B"
-    assert value("published_parameters", preset="llama-2-7b") == "6.74 B"
+    assert value("published_parameters", preset="llama-2-7b") == "6.74 billion"
 
 
 def test_numbers_of_a_head_follow_from_the_softmax() -> None:

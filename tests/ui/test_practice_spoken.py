@@ -57,6 +57,7 @@ def test_an_address_opens_a_card_whose_points_are_ticked_and_a_grade_asks_the_ne
     assert [unescaped(each.label) for each in app.expander if each.label.startswith("Follow")] == [
         "Follow-up: And with an eight-bit cache?", "Follow-up: Why is there no d_model in it?"
     ]  # fmt: skip
+    assert "practice?tab=aloud&card=quantised-cache" in [each.proto.url for each in app.get("link_button")]
     labels = [app.button(key=f"grade-{i}").label for i in range(4)]
     assert labels == ["Again: today", "Hard: tomorrow", "Good: tomorrow", "Easy: in 4 days"]
     press(app, "grade-3")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from attnviz.checks import LineError
 
-ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 ARXIV = re.compile(r"arXiv \d{4}\.\d{5}(, arXiv \d{4}\.\d{5})*")
 SOURCES = "“arXiv 2104.09864”, “computed: …” or “derivation”"
 FIELDS = ("Level", "Question", "Link", "Look at")  # one line each; the last may be left out
@@ -32,11 +33,19 @@ class Point:
     source: str
 
 
+class FollowUp(NamedTuple):
+    """What an interviewer asks next, its answer, and the id of the card that answers it at length, or ""."""
+
+    question: str
+    answer: str
+    card: str = ""
+
+
 @dataclass(frozen=True)
 class Card:
     """One question to answer aloud. link, target: the address that shows it, and the element to look at there, or "".
 
-    lines: the line of each field, of the heading under "". follow_ups: (question, answer).
+    lines: the line of each field, of the heading under "".
     """
 
     id: str
@@ -47,7 +56,7 @@ class Card:
     target: str
     points: tuple[Point, ...]
     answer: str
-    follow_ups: tuple[tuple[str, str], ...]
+    follow_ups: tuple[FollowUp, ...]
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def texts(self) -> Iterator[tuple[str, str]]:
@@ -55,7 +64,7 @@ class Card:
         yield "Question", self.question
         yield from (("Points", point.text) for point in self.points)
         yield "Answer", self.answer
-        yield from (("Follow-ups", text) for pair in self.follow_ups for text in pair)
+        yield from (("Follow-ups", text) for each in self.follow_ups for text in (each.question, each.answer))
 
 
 Lines = list[tuple[int, str]]
@@ -151,8 +160,8 @@ def _point(line: int, text: str) -> Point:
     return Point(said, source)
 
 
-def _follow_up(line: int, text: str) -> tuple[str, str]:
-    asked, mark, answer = text.partition("? ")
-    if not mark or not answer.strip():
+def _follow_up(line: int, text: str) -> FollowUp:
+    found = re.fullmatch(rf"(.+?\?) (.+?)(?: \[({ID.pattern})\])?", text)
+    if not found:
         raise CardError(line, "a follow-up is a question, with its question mark, and its answer")
-    return f"{asked}?", answer.strip()
+    return FollowUp(found[1], found[2].strip(), found[3] or "")

@@ -116,9 +116,11 @@ def _answer(card: Card) -> None:
     st.caption(f"{sum(ticked)} of {count(len(ticked), 'point')} said")
     with st.expander("A model answer of 90 seconds"):
         st.markdown(escaped(compute.filled(card.answer, card)))
-    for question, answer in card.follow_ups:
-        with st.expander(f"Follow-up: {escaped(compute.filled(question, card))}"):
-            st.markdown(escaped(compute.filled(answer, card)))
+    for each in card.follow_ups:
+        with st.expander(f"Follow-up: {escaped(compute.filled(each.question, card))}"):
+            st.markdown(escaped(compute.filled(each.answer, card)))
+            if each.card:
+                st.link_button("A question of its own", compute.address(each.card), icon=":material/open_in_new:")
     name, address = compute.place(card)
     st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
 
