@@ -11,6 +11,8 @@ from attnviz.practice.drills.sets import Limits, kinds_of_set
 from attnviz.session.page import Page
 from attnviz.session.settings import Settings
 
+MISTAKE = "mistake_"  # begins the kind of a question for a mistake's line
+
 
 def asked_before(s: Settings) -> frozenset[str]:
     """Return the kinds of drills, cards and mistakes that the earlier items of the open route ask; none outside."""
@@ -59,7 +61,7 @@ def _is_set(page: Page, s: Settings) -> bool:
 
 def kind_of_mistake(name: str) -> str:
     """Return the kind of the question for a mistake's line, by the mistake's id."""
-    return f"mistake_{name}"
+    return f"{MISTAKE}{name}"
 
 
 @lru_cache(maxsize=256)  # more than all items of the routes

@@ -33,12 +33,17 @@ KNOWN, PARTLY = 0.75, 0.5  # share of a spoken question's points from which it w
 
 def begin(s: Settings, now: float) -> Attempt:
     """Begin the interview of the settings: the same questions for everyone with the link."""
-    plan = ROUND * ROUNDS[s.interview]
+    forms = plan(s, "interview")
     without = asked_before(s)
-    waiting = {form: iter(questions(form, plan.count(form), s.question_set, without)) for form in FORMS}
-    asked = tuple(next(waiting[form]) for form in plan)
-    return Attempt(asked, now, 60.0 * int(s.interview), feedback=False, of="interview", plan=plan,
+    waiting = {form: iter(questions(form, forms.count(form), s.question_set, without)) for form in FORMS}
+    asked = tuple(next(waiting[form]) for form in forms)
+    return Attempt(asked, now, 60.0 * int(s.interview), feedback=False, of="interview", plan=forms,
                    settings=naming(s, "interview"))  # fmt: skip
+
+
+def plan(s: Settings, of: str) -> tuple[str, ...]:
+    """Return the form of each question of an interview that mixes them; empty for other attempts."""
+    return ROUND * ROUNDS[s.interview] if of == "interview" and s.interview else ()
 
 
 def questions(form: str, n: int, seed: int, without: Collection[str] = ()) -> list[Question]:
@@ -86,7 +91,8 @@ def of_mistake(name: str, seed: int) -> Question | None:
     code = [i for i, each in enumerate(excerpt.lines) if i == wrong or (i not in excerpt.mistaken and _is_code(each))]
     at, longest = code.index(wrong), len(code) - N_LINES
     starts = range(max(0, at - N_LINES + 1), max(0, min(at, longest)) + 1)  # so that the place of the line differs
-    start = starts[seed % len(starts)]
+    seed %= len(starts)  # from which the same question is made
+    start = starts[seed]
     shown = [excerpt.lines[i].strip() for i in code[start : start + N_LINES]]
     if len(shown) < 3 or len({*shown}) < len(shown):
         return None
@@ -95,7 +101,7 @@ def of_mistake(name: str, seed: int) -> Question | None:
         f"This code runs in {excerpt.files[0]}. Which line has the mistake?",
         ChoiceAnswer(tuple(shown), shown.index(line), explained, code=True), mistake.what,
         link=("mistakes", {"mistake": name, "hunt": "0"}), code=excerpt.functions, kind=kind_of_mistake(name),
-        subject="mistakes", level=2, seed=seed % 10**6,
+        subject="mistakes", level=2, seed=seed,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Self, TypeVar
 
 from attnviz.exercises import CardState
+from attnviz.session.unfinished import ALOUD, MAX_ASKED, MAX_GIVEN, MOCK, SET, VERSION, Unfinished
 
 MAX_BYTES = 200_000  # of the JSON
 MAX_ENTRIES = 1_000  # of each kind
@@ -115,7 +116,8 @@ class Progress:
     """All of it: what was done, found, answered and passed, by name.
 
     drills: {kind of question: (right, asked)}. mocks: score cards of mock interviews, the newest first, each with its
-    time as "at". dropped: {id of a removed mock interview: when}, so that a tab that has it does not bring it back.
+    time as "at". unfinished: what was begun and not finished, by its kind.
+    dropped: {id of a removed mock interview: when}, so that a tab that has it does not bring it back.
     """
 
     lessons: Mapping[str, LessonState] = field(default_factory=dict)
@@ -128,11 +130,16 @@ class Progress:
     routes: Mapping[str, RouteState] = field(default_factory=dict)
     interview: InterviewDay = InterviewDay()
     dropped: Mapping[str, str] = field(default_factory=dict)
+    unfinished: Mapping[str, Unfinished] = field(default_factory=dict)
 
     def json(self) -> str:
         """Serialise; equal values give equal texts."""
         written = {name: value for name, value in asdict(self).items() if value and value != asdict(_EMPTY)[name]}
         return json.dumps({MARK: 1, **written}, sort_keys=True, separators=(",", ":"))
+
+    def for_file(self) -> Progress:
+        """Return it without what is unfinished, which stays in its browser: an older file would bring it back."""
+        return replace(self, unfinished={})
 
     @property
     def is_empty(self) -> bool:
@@ -175,6 +182,7 @@ def merge(a: Progress, b: Progress) -> Progress:
         _joined(a.routes, b.routes, RouteState.merged),
         a.interview.merged(b.interview),
         dropped,
+        _joined(a.unfinished, b.unfinished, Unfinished.merged),
     )
 
 
@@ -237,6 +245,7 @@ def parsed(text: str) -> tuple[Progress, str]:
         _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names, round=_count, through=_day)),
         _state(InterviewDay, day=_day, at=_time)(record.get("interview")) or InterviewDay(),
         _newest(_entries(record, "dropped", _removed)),
+        _unfinished(record),
     ), ""
 
 
@@ -347,3 +356,70 @@ def _mocks(written: Any) -> Iterable[Mapping[str, Any]]:
                 yield each
         except (KeyError, TypeError, ValueError, OverflowError):
             continue
+
+
+def _unfinished(record: Mapping[str, Any]) -> dict[str, Unfinished]:
+    """Return what is unfinished, by kind. Of another version, only that it was begun is read."""
+    begun = {"id": _name, "turn": _count, "began": _time, "of": _one_of(MOCK, SET, "missed", ALOUD), "edits": _count}
+    begun |= {"ended": _flag, "version": _count}
+    content = begun | {
+        "link": _link, "asked": _texts(MAX_ASKED, 100), "check": _name, "given": _texts(MAX_ASKED, MAX_GIVEN),
+        "stamps": _all_seconds, "seconds": _count, "spent": _seconds, "answered": _flag, "again": _text(100),
+        "again_given": _text(MAX_GIVEN),
+    }  # fmt: skip
+
+    def read(written: Any) -> Unfinished | None:
+        known = content
+        if isinstance(written, dict) and (written.get("ended") is True or written.get("version", VERSION) != VERSION):
+            known = begun
+            written = {name: value for name, value in written.items() if name in begun}
+        found = _state(Unfinished, **known)(written)
+        return found if found and found.id and found.is_consistent else None
+
+    return {found.kind: found for key, found in _entries(record, "unfinished", read).items() if found.kind == key}
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def read(written: Any) -> str:
+        if written not in names:
+            raise ValueError(written)
+        return str(written)
+
+    return read
+
+
+def _text(most: int) -> Callable[[Any], str]:
+    def read(written: Any) -> str:
+        if not isinstance(written, str) or len(written) > most:
+            raise ValueError(written)
+        written.encode()  # half of a surrogate pair is no text
+        return written
+
+    return read
+
+
+def _texts(most: int, characters: int) -> Callable[[Any], tuple[str, ...]]:
+    def read(written: Any) -> tuple[str, ...]:
+        if not isinstance(written, list) or len(written) > most:
+            raise ValueError(written)
+        return tuple(map(_text(characters), written))
+
+    return read
+
+
+def _link(written: Any) -> dict[str, str]:
+    if not isinstance(written, dict) or len(written) > 20:
+        raise ValueError(written)
+    return {_name(key): _text(100)(value) for key, value in written.items()}
+
+
+def _seconds(written: Any) -> float:
+    if isinstance(written, bool) or not isinstance(written, int | float) or not 0 <= written <= 10**6:
+        raise ValueError(written)
+    return round(float(written), 1)
+
+
+def _all_seconds(written: Any) -> tuple[float, ...]:
+    if not isinstance(written, list) or len(written) > MAX_ASKED:
+        raise ValueError(written)
+    return tuple(map(_seconds, written))

@@ -21,7 +21,7 @@ def keep() -> None:
     """Draw where the progress is, and the controls for it."""
     st.caption(progress.problem() or KEPT)
     with st.expander("Save, load or delete your progress", key="keep-progress"):
-        st.download_button("Save to a file", progress.get().json(), FILE, "application/json")
+        st.download_button("Save to a file", progress.get().for_file().json(), FILE, "application/json")
         uploads = st.session_state.setdefault(_UPLOADS, 0)  # a new key after each upload makes the server drop the file
         st.file_uploader(
             "Load a file; it is added to your progress", type="json", key=_upload(uploads), on_change=_load

@@ -20,7 +20,8 @@ from attnviz.compute.view import View, always
 from attnviz.exercises import CardState
 from attnviz.session import progress
 from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState, TaskState
-from attnviz.ui import state
+from attnviz.session.unfinished import Unfinished
+from attnviz.ui import state, this_tab
 from attnviz.ui.components.progress_store import progress_store
 
 _PROGRESS, _STORE = "progress", "progress store"  # session keys
@@ -108,6 +109,17 @@ def other_mocks(id: str) -> tuple[Mapping[str, Any], ...]:
     return tuple(each for each in _own().mocks if each.get("id") != id)
 
 
+def keep_unfinished(found: Unfinished) -> None:
+    """Record what is begun and not finished, or a mark that it has ended; of its kind, the one begun last stays."""
+    _put("unfinished", found.kind, found)
+
+
+def unfinished() -> list[Unfinished]:
+    """Return what is unfinished in this browser and can be offered, mock interviews first, with the time used."""
+    kept = [this_tab.with_time(each) for _, each in sorted(get().unfinished.items())]
+    return [each for each in kept if each.goes_on]
+
+
 def did_item(route: str, item: str) -> None:
     """Record an item of a route as done, whether or not something else shows that it is."""
     before = _own().routes.get(route, RouteState(now(), now()))
@@ -137,7 +149,7 @@ def take_file(raw: bytes) -> str:
     """Merge a file of progress; return why it cannot be read, or ""."""
     read, problem = progress.parsed(raw.decode("utf-8", "replace"))
     if not problem:
-        _take(progress.merge(_own(), read))
+        _take(progress.merge(_own(), read.for_file()))
     return problem
 
 
@@ -147,6 +159,11 @@ def forget() -> None:
     _store().stored = _store().problem = ""
     st.session_state[_PROGRESS] = Progress()
     state.progress_changed()
+
+
+def is_blocked() -> bool:
+    """Check whether the browser has refused to store anything."""
+    return _store().problem == BLOCKED
 
 
 def problem() -> str:
@@ -171,7 +188,8 @@ def store(view: View) -> None:
     own, known = _own().json(), _store()
     unsaved = own != known.stored and not (_own().is_empty and not known.stored)
     progress_store(
-        {"session": known.session, "heard": known.heard, "forgets": known.forgets, "text": own if unsaved else None},
+        {"session": known.session, "heard": known.heard, "forgets": known.forgets, "text": own if unsaved else None,
+         **this_tab.for_browser()},
         on_stored=_take_stored, on_blocked=_say_blocked,
     )  # fmt: skip
     if known.problem and not st.session_state.get("progress problem said"):
@@ -179,9 +197,10 @@ def store(view: View) -> None:
         st.toast(known.problem, icon=":material/save:")
 
 
-def _take_stored(number: int, text: str | None) -> None:
-    """Merge what the browser holds. text: None if another tab has deleted it."""
+def _take_stored(number: int, text: str | None, here: str, left: str) -> None:
+    """Merge what the browser holds. text: None if another tab has deleted it. here, left: see `this_tab.take`."""
     known = _store()
+    first = not known.heard
     known.heard, known.stored = number, text or ""
     if text is None:
         st.session_state[_PROGRESS] = Progress()
@@ -190,6 +209,7 @@ def _take_stored(number: int, text: str | None) -> None:
         if wrong:
             known.problem = UNREADABLE + wrong
         st.session_state[_PROGRESS] = progress.merge(_own(), read)
+    this_tab.take(here, left, _own().unfinished, first=first)
     state.redraw_progress()
 
 

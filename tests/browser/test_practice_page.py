@@ -53,7 +53,7 @@ def test_the_interview_on_a_phone_has_a_clock_and_no_feedback_and_its_link_asks_
     expect(left).to_have_text(re.compile(r"1[45]:\d\d left"))
     settle(page)
     fits(page)
-    assert page.evaluate(ASKS_BEFORE_IT_CLOSES)
+    assert not page.evaluate(ASKS_BEFORE_IT_CLOSES)  # nothing would be lost
     page.evaluate(FAST_FORWARD, 10)
     expect(left).to_have_text(re.compile(r"[45]:\d\d left"))
     page.evaluate(FAST_FORWARD, 10)
@@ -68,6 +68,52 @@ def test_the_interview_on_a_phone_has_a_clock_and_no_feedback_and_its_link_asks_
     page.get_by_text("0 of 10 right").wait_for()
     page.get_by_text("To look at again").wait_for()
     expect(page.get_by_text(re.compile(r"\d:\d\d left"))).to_have_count(0)
+
+
+def test_an_interview_goes_on_after_a_reload_and_in_another_tab_until_it_is_dropped(
+    visit: Callable[..., Page], watched: Callable[[Page], Page]
+) -> None:
+    """All of what is kept: tests/compute/test_unfinished.py and tests/ui/test_practice_kept.py."""
+    address, third = "practice?tab=interview&question_set=11", question_set("", 3, 10, 11)[2].text
+    page = visit(address)
+    press(page, "Start the interview")
+    for n in (1, 2):
+        page.get_by_text(f"Question {n} of 10").wait_for()
+        press(page, "I do not know")
+    page.get_by_text("Question 3 of 10").wait_for()
+    settle(page)
+    page.evaluate(FAST_FORWARD, 1)  # of the seconds that are noted, no more than one that slept
+    page.wait_for_function("+localStorage['attnviz-left'].split(' ')[1] < 850")
+    page.reload()
+    page.get_by_text("You went on where you were; the time away is not counted.").wait_for()
+    expect(page.locator("[data-testid=stMain] h2").first).to_have_text(third)
+    expect(page.get_by_role("timer")).to_have_text(re.compile(r"1[34]:\d\d left"))
+    settle(page)
+
+    other = watched(page.context.new_page())
+    other.goto(page.url.split("practice")[0])
+    offered = other.get_by_role("button", name=re.compile("Go on with the interview with 10 questions to compute"))
+    expect(offered).to_contain_text("question 3 of 10, 14 minutes left")
+    settle(other)
+    offered.click()
+    expect(other.locator("[data-testid=stMain] h2").first).to_have_text(third)
+    press(other, "I do not know")
+    other.get_by_text("Question 4 of 10").wait_for()
+    page.bring_to_front()
+    page.get_by_text("Question 4 of 10").wait_for()  # the first tab follows
+    settle(page)
+    press(page, "End here")
+    press(page, "End now")
+    page.get_by_text("0 of 10 right").wait_for()
+    press(page, "Done")
+    page.get_by_role("button", name="Start the interview").wait_for()
+    settle(page)
+    other.bring_to_front()
+    other.get_by_text("It was ended in another tab").wait_for()
+    page.reload()
+    page.get_by_role("button", name="Start the interview").wait_for()
+    settle(page)
+    expect(page.get_by_text("Go on with")).to_have_count(0)
 
 
 def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable[..., Page]) -> None:

@@ -61,6 +61,12 @@ def test_answers_that_cannot_be_told_apart_are_found(answer):
     assert answer.clashes()
 
 
+def test_a_number_with_zeros_in_front_is_the_option_of_its_first_digits_or_none():
+    answer = ChoiceAnswer(("a", "b"), 1, ("A.", ""))  # a browser can have kept any text
+    assert answer.grade("001").right and not answer.grade("000").right
+    assert not answer.grade("0009").right and not answer.grade("2").read and not answer.grade("9" * 5000).read
+
+
 def test_a_kind_whose_mistakes_always_clash_is_not_drawn_for_ever(monkeypatch):
     asked = Question("How many?", NumberAnswer(3, wrong=(Wrong(3, "A."),)), "So.")
     monkeypatch.setitem(KINDS, "clashing", Kind("clashing", "heads", 1, lambda rng: asked))

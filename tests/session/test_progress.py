@@ -1,7 +1,7 @@
 """Progress: its JSON, what is read of other JSON, and merging."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date, timedelta
 
 import pytest
@@ -23,6 +23,7 @@ from attnviz.session.progress import (
     merge,
     parsed,
 )
+from attnviz.session.unfinished import Unfinished
 
 FULL = Progress(
     {"one-head": LessonState(7, "2026-11-28"), "mla": LessonState(3)},
@@ -35,9 +36,30 @@ FULL = Progress(
     {"60": RouteState("2026-11-28T20:00:00Z", "2026-11-28T21:00:00Z", ("mock",))},
     InterviewDay("2026-12-01", "2026-11-28T21:00:00Z"),
     {"7f": "2026-11-28T22:00:00Z"},
-)
+    {
+        "set": Unfinished(
+            "7f3a", 2, "2026-11-28T21:00:00Z", "set", 3, link={"subject": "cost", "questions": "3"},
+            asked=("weight:23", "shape:17", "weight:5"), check="00ff", given=("1.5 GiB", ""), stamps=(31.5, 40.0),
+            seconds=600, spent=47.5, answered=True,
+        ),
+        "interview": Unfinished("2b", 1, "2026-11-28T20:00:00Z", "interview", 5, ended=True),
+    },
+)  # fmt: skip
 
-KEYS = ["a", "step", "done", "at", "due", "waiting", "answered", "seen", "ease", "began"]
+KEYS = [
+    *asdict(Unfinished("")),
+    "set",
+    "a",
+    "step",
+    "done",
+    "at",
+    "due",
+    "waiting",
+    "answered",
+    "seen",
+    "ease",
+    "began",
+]
 NAMES = st.sampled_from(["a", "b", "c"])
 DAYS = st.sampled_from(["", "2026-11-28", "2026-11-29"])
 TIMES = st.sampled_from(["2026-11-28T20:00:00Z", "2026-11-28T20:00:01Z", "2026-11-29T07:00:00Z"])
@@ -50,6 +72,11 @@ def written(mock: dict) -> str:
     return json.dumps(mock, sort_keys=True)
 
 
+UNFINISHED = st.one_of(
+    st.builds(Unfinished, NAMES, COUNTS, TIMES, st.sampled_from(["set", "missed"]), COUNTS, ended=st.just(True)),
+    st.builds(Unfinished, NAMES, COUNTS, TIMES, edits=COUNTS, asked=st.just(("k:1", "k:2")), 
+              given=st.sampled_from([(), ("5", "7")])),
+)  # fmt: skip
 PROGRESS = st.builds(
     Progress,
     st.dictionaries(NAMES, st.builds(LessonState, COUNTS, DAYS)),
@@ -63,6 +90,7 @@ PROGRESS = st.builds(
     st.dictionaries(NAMES, st.builds(RouteState, TIMES, TIMES, ITEMS, st.integers(1, 2), DAYS)),
     st.builds(InterviewDay, DAYS, TIMES),
     st.dictionaries(NAMES, TIMES),
+    st.fixed_dictionaries({}, optional={"set": UNFINISHED}),
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from attnviz.practice.drills import KINDS, make, question_set
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnswer, OrderAnswer
 from attnviz.practice.tasks import TASKS
 from attnviz.session.settings import Settings
-from attnviz.ui.pages import practice, practice_attempt
+from attnviz.ui.pages import practice, practice_attempt, practice_kept
 from tests.pages import PRACTICE, opened, said
 from tests.practice.answers import ANSWERS
 from tests.practice.forms import forms
@@ -103,22 +103,20 @@ def test_a_running_attempt_is_not_replaced_from_another_tab():
 def test_the_browser_counts_the_time_down_and_the_server_ends_it(monkeypatch):
     now, shown, kept, again = [100.0], [], {}, []
     monkeypatch.setattr(practice_attempt, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(
-        practice_attempt, "countdown", lambda seconds, *, label, key, on_up: shown.append((seconds, on_up))
-    )
+    monkeypatch.setattr(practice_attempt, "countdown", lambda seconds, *, on_up, **_: shown.append((seconds, on_up)))
     monkeypatch.setattr(practice.state, "rerun", lambda *parts: again.append(parts))
     monkeypatch.setattr(practice.st, "session_state", kept)
-    kept[practice_attempt.ATTEMPT] = begin(Settings(), "interview", Progress(), 100.0)
+    kept[practice_kept.ATTEMPT] = begin(Settings(), "interview", Progress(), 100.0)
     view, clock = SimpleNamespace(settings=Settings(tab="")), inspect.unwrap(practice.clock)
     now[0] = 999.5
     clock(view)
     seconds, on_up = shown.pop()
     assert seconds == 0.5
     on_up()  # a browser's clock may run ahead: the countdown is corrected, and nothing ends
-    assert again.pop() == ("clock",) and not kept[practice_attempt.ATTEMPT].done
+    assert again.pop() == ("clock",) and not kept[practice_kept.ATTEMPT].done
     now[0] = 1000.0
     on_up()
-    assert again.pop() == () and kept[practice_attempt.ATTEMPT].done  # a rerun of the whole page removes the clock
+    assert again.pop() == () and kept[practice_kept.ATTEMPT].done  # a rerun of the whole page removes the clock
     clock(view)
     assert not shown
 

@@ -166,9 +166,9 @@ class ChoiceAnswer:
         return _repeats(*self.options)
 
     def grade(self, given: str) -> Grade:
-        if not given.isdecimal() or int(given[:3]) >= len(self.options):
+        i = int(given[:3]) if given.isdecimal() else len(self.options)
+        if i >= len(self.options):
             return Grade(False, "Choose one of the options.", read=False)
-        i = int(given)
         return Grade(i == self.right, self.explanations[i] if self.explanations and i != self.right else "")
 
     def shown(self) -> str:

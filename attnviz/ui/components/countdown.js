@@ -1,12 +1,13 @@
-// Counts down with the browser's clock from the remaining time in the payload. The answers would be lost with the page: the browser
-// asks before it closes the page or loads it again.
+// Counts down with the browser's clock from the remaining time in the payload. Where the answers would be lost with the page, because
+// the browser stores nothing, it asks before it closes the page or loads it again.
 import { begun } from "./call.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".cd"), call = begun(root), text = new TextDecoder().decode(data);
   if (root.text !== text) {
     root.text = text;
-    const { seconds, label } = JSON.parse(text);
+    const { seconds, label, asks } = JSON.parse(text);
+    root.asks = asks;
     root.end = performance.now() + 1000 * seconds;
     root.querySelector("span").textContent = label;
   }
@@ -19,7 +20,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   };
   const timer = setInterval(show, 250);
   call.signal.addEventListener("abort", () => clearInterval(timer));
-  window.addEventListener("beforeunload", (event) => event.preventDefault(), { signal: call.signal });
+  window.addEventListener("beforeunload", (event) => { if (root.asks) event.preventDefault(); }, { signal: call.signal });
   show();
   return call.end;
 }

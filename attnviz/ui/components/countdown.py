@@ -11,13 +11,13 @@ from attnviz.ui.components.events import on_event
 _mount = declared("countdown", '<p class="cd" role="timer"><span></span>: <b></b> left</p>\n')
 
 
-def countdown(seconds: float, *, label: str, key: str, on_up: Callable[[], None]) -> None:
+def countdown(seconds: float, *, label: str, asks: bool = False, key: str, on_up: Callable[[], None]) -> None:
     """Show the remaining time as minutes and seconds; on_up() runs when it reaches zero in the browser.
 
-    label: what ends then. While it is counted down, the browser asks before it closes the page or loads it again.
+    label: what ends then. asks: while it is counted down, the browser asks before it closes the page or loads it again.
     """
     _mount(
         key=key,
-        data=as_bytes({"seconds": seconds, "label": label}),
+        data=as_bytes({"seconds": seconds, "label": label, "asks": asks}),
         on_up_change=on_event(key, "up", lambda _: on_up()),
     )

@@ -1,39 +1,80 @@
-// Keeps the person's progress in local storage. Nothing is read but one item, and nothing is sent where there is none. What it holds
+// Keeps the person's progress in local storage. Nothing of others is read there, and nothing is sent where there is none. What it holds
 // and the session does not know is sent once, from other tabs too; the session answers with what it has more, and that is written
-// unless the item has changed meanwhile: then that is sent first.
+// unless the item has changed meanwhile: then that is sent first. With it goes what runs in this tab, which the tab's own storage
+// remembers over a reload, and the time that was left when it was last noted.
 import { begun, jsonOf } from "./call.js";
 import { forgetCalculations } from "./remembered.js";
 
-const ITEM = "attnviz", MOST = 200_001, LOST = 5000; // characters that are sent of a longer item; milliseconds for an answer
+const ITEM = "attnviz", HERE = "attnviz-here", LEFT = "attnviz-left";
+const MOST = 200_001, LOST = 5000, ASLEEP = 65; // characters that are sent of a longer item; milliseconds for an answer; seconds
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const call = begun(parentElement), { session, heard, forgets, text } = jsonOf(data);
-  if (document.attnvizProgress?.session !== session) document.attnvizProgress = { session, known: null, number: 0, forgets: 0, sentAt: 0 };
+  const call = begun(parentElement), { session, heard, forgets, text, here, clock } = jsonOf(data);
+  if (document.attnvizProgress?.session !== session) {
+    clearInterval(document.attnvizProgress?.turn);
+    document.attnvizProgress = { session, known: null, number: 0, forgets: 0, sentAt: 0 };
+  }
   const at = document.attnvizProgress; // of the document: it ends with the session, and pages mount the component again
-  const item = () => { try { return localStorage.getItem(ITEM); } catch { return null; } };
   const send = (held) => {
     Object.assign(at, { known: held, number: at.number + 1, sentAt: performance.now() });
-    setTriggerValue("stored", { number: at.number, text: held?.slice(0, MOST) ?? null });
+    const left = read("localStorage", LEFT) ?? "", ran = read("sessionStorage", HERE) ?? "";
+    setTriggerValue("stored", { number: at.number, text: held?.slice(0, MOST) ?? null, here: ran, left });
   };
-  const write = () => {
-    try {
-      localStorage.setItem(ITEM, text);
+  const save = () => {
+    if (write("localStorage", ITEM, text)) {
       at.known = text;
-    } catch {
-      if (!at.blocked) setTriggerValue("blocked", true);
-      at.blocked = true;
+      return;
     }
+    if (!at.blocked) setTriggerValue("blocked", true);
+    at.blocked = true;
   };
   window.addEventListener("storage", ({ key }) => { if (key === ITEM || key === null) look(); }, { signal: call.signal });
-  const look = () => { const held = item(); if (held !== at.known) send(held); };
+  const look = () => { const held = read("localStorage", ITEM); if (held !== at.known) send(held); };
 
   if (forgets > at.forgets) {
     Object.assign(at, { forgets, known: null });
-    try { localStorage.removeItem(ITEM); } catch { /* it holds nothing then */ }
+    for (const item of [ITEM, LEFT]) write("localStorage", item, null);
     forgetCalculations();
   }
-  const held = item(), unheard = heard < at.number;
+  const held = read("localStorage", ITEM), unheard = heard < at.number;
   if (held !== at.known || (unheard && performance.now() - at.sentAt > LOST)) send(held);
-  else if (text !== null && text !== held && !unheard) write();
+  else if (text !== null && text !== held && !unheard) save();
+  if (heard >= at.number) { // before that, the session does not know what ran here
+    write("sessionStorage", HERE, here || null);
+    note(at, clock);
+  }
   return call.end;
+}
+
+// Notes each second how much time is left. A longer gap between two seconds is a computer that slept.
+function note(at, clock) {
+  clearInterval(at.turn);
+  if (!clock) return;
+  const [id] = clock;
+  let [, left] = clock, last = performance.now();
+  at.turn = setInterval(() => {
+    const now = performance.now();
+    left = Math.max(0, left - Math.min((now - last) / 1000, ASLEEP));
+    last = now;
+    write("localStorage", LEFT, `${id} ${left.toFixed(1)}`);
+  }, 1000);
+}
+
+// A browser can refuse to store anything, or have no such storage at all.
+function read(storage, item) {
+  try {
+    return window[storage].getItem(item);
+  } catch {
+    return null;
+  }
+}
+
+function write(storage, item, text) {
+  try {
+    if (text === null) window[storage].removeItem(item);
+    else window[storage].setItem(item, text);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -15,19 +15,26 @@ _component = declared("progress_store", "<span hidden></span>\n")
 
 
 def progress_store(
-    data: dict[str, Any], *, on_stored: Callable[[int, str | None], None], on_blocked: Callable[[], None]
+    data: dict[str, Any], *, on_stored: Callable[[int, str | None, str, str], None], on_blocked: Callable[[], None]
 ) -> None:
     """Mount the component.
 
     data: session, a random id; heard, the number of the last message taken; forgets, how often the item was deleted;
-    text, what to write, or None. on_stored(number of the message, the item or None if it is gone) runs for each
-    message; on_blocked() where the browser refuses to store.
+    text, what to write, or None; here, the ids of what runs in this tab; clock, the id of what has a time limit and
+    the seconds left, or None. on_blocked() runs where the browser refuses to store; for each message
+    on_stored(its number, the item or None if it is gone, the ids that ran in this tab, an id and its seconds left).
     """
 
     def take(sent: object) -> None:
         match sent:
-            case {"number": int() as number, "text": str() | None as text} if 0 < number < 10**6:
-                on_stored(number, text)
+            case {
+                "number": int() as number,
+                "text": str() | None as text,
+                "here": str() as here,
+                "left": str() as left,
+            }:
+                if 0 < number < 10**6:
+                    on_stored(number, text, here, left)
 
     _component(
         key=KEY,

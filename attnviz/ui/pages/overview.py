@@ -17,7 +17,7 @@ from attnviz.phrases import count
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.session.pages.practice import DUE
 from attnviz.text import tokenizer
-from attnviz.ui import interview_day, progress, route_bar, state
+from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import grid_options, headline, run_title
 
@@ -43,10 +43,11 @@ def show() -> None:
 
 @state.part("first", always)
 def first_thing(view: View) -> None:
-    """What is due today, and where the person's route goes on; without either, a sentence and a lesson."""
+    """What is unfinished, what is due today, where the person's route goes on; else a sentence and a lesson."""
     kept, today = progress.get(), progress.today().isoformat()
     due, following = kept.due(today), route_bar.open_item()
-    if not due and following is None:
+    unfinished = offer_unfinished.offer(primary=True)
+    if not due and following is None and not unfinished:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(state.page().sentence, width="content")
             if kept.is_empty:
@@ -59,15 +60,15 @@ def first_thing(view: View) -> None:
             from attnviz.compute import progress as compute  # imported late: it would delay the page without progress
 
             st.button(
-                f"**{compute.due_on(kept, today)}**", key="due", icon=":material/event:", type="primary",
-                on_click=_open_due,
+                f"**{compute.due_on(kept, today)}**", key="due", icon=":material/event:",
+                type="secondary" if unfinished else "primary", on_click=_open_due,
             )  # fmt: skip
         if following:
             name, item = following
             label = f"**Go on: {item.title}, {count(item.minutes, 'minute')}**"
             st.button(
                 label, key="go-on-route", on_click=route_bar.start, args=(name,),
-                type="secondary" if due else "primary", icon=":material/arrow_forward:",
+                type="secondary" if due or unfinished else "primary", icon=":material/arrow_forward:",
             )  # fmt: skip
 
 

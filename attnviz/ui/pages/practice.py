@@ -13,11 +13,13 @@ from attnviz.compute.view import View, always
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES
 from attnviz.session.route import Item
-from attnviz.ui import controls, keeping, state
+from attnviz.session.unfinished import MOCK, SET
+from attnviz.ui import controls, keeping, offer_unfinished, state
 from attnviz.ui import progress as kept
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_code as code
 from attnviz.ui.pages import practice_interview as interview
+from attnviz.ui.pages import practice_kept
 from attnviz.ui.pages import practice_spoken as spoken
 
 PAGE = PAGES["practice"]
@@ -60,11 +62,11 @@ def parts(view: View) -> None:
 
 
 def _drills(view: View) -> None:
-    attempt = attempts.current()
+    attempt = practice_kept.current()
     if attempt and attempt.of != "interview" and attempt.is_of(view.settings):
         attempts.show(attempt)
         return
-    if attempt and _runs_elsewhere(attempt):
+    if _others(attempt, SET):
         return
     s = view.settings
     subject = compute.SUBJECTS.get(s.subject, "all six subjects")
@@ -101,11 +103,11 @@ def _set_controls() -> None:
 
 
 def _interview(view: View) -> None:
-    attempt = attempts.current()
+    attempt = practice_kept.current()
     if attempt and attempt.of == "interview" and attempt.is_of(view.settings):
         (interview.score_card if attempt.done and attempt.plan else attempts.show)(attempt)
         return
-    if attempt and _runs_elsewhere(attempt):
+    if _others(attempt, MOCK):
         return
     interview.about(view.settings.interview)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -114,13 +116,30 @@ def _interview(view: View) -> None:
     interview.kept()
 
 
-def _runs_elsewhere(attempt: Attempt) -> bool:
-    """Say that an attempt with other settings or on another tab runs; return whether starting one would lose it."""
+def _others(attempt: Attempt | None, kind: str) -> bool:
+    """Offer to go on with what else has been begun; return whether it hides the start of one of this kind.
+
+    attempt: the one of this session, which other settings than those in force name.
+    """
+    if why := st.session_state.get(practice_kept.GONE):
+        st.warning(why)
+    mock_runs = bool(attempt and _runs_elsewhere(attempt, kind))
+    kinds = [each.kind for each in offer_unfinished.offer(primary=True)]
+    if SET in kinds and kind == SET:
+        st.caption("One set is kept at a time: to start another one drops this.")
+    if kept_mock := kind == MOCK and MOCK in kinds:
+        st.caption("One interview is kept at a time: go on with it, or drop it to start another one.")
+    return mock_runs or kept_mock
+
+
+def _runs_elsewhere(attempt: Attempt, kind: str) -> bool:
+    """Say that an attempt with other settings or on another tab runs; return whether it is a mock interview."""
     if attempt.done:
         return False
     mock = attempt.of == "interview"
     what = "A mock interview" if mock else "Another set of questions"
-    then = "End it before you start another." if mock else "Its answers are counted; to start here ends it."
+    ends = "Its answers are counted; to start another one ends it." if kind == SET else "This browser keeps it."
+    then = "End it before you start another." if mock else ends
     st.info(
         f"{what} is running, at question {attempt.at + 1} of {len(attempt.questions)}. {then}", icon=":material/timer:"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 
 import streamlit as st
@@ -29,19 +28,14 @@ from attnviz.ui.components.countdown import countdown
 from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.spoken_timer import spoken_timer
+from attnviz.ui.pages import practice_kept
+from attnviz.ui.pages.practice_kept import SERIAL, current, serial
 
-ATTEMPT, SERIAL = "practice attempt", "practice serial"
 KEPT = "practice kept"  # session key: what to say of the score card that was just kept
-MOCK = "practice mock"  # session key: the id of this interview's score card in the progress
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
 NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
 SPOKEN = ["[class*=st-key-point-] input", f"[class*=st-key-spoken-timer] {COMPONENT} >>> .spt-start"]
 OR_ELSE = [f"{FORM} button", ".st-key-leave button"]
-
-
-def current() -> Attempt | None:
-    """Return the attempt that is running or whose score card is open."""
-    return st.session_state.get(ATTEMPT)
 
 
 def clock() -> None:
@@ -49,7 +43,8 @@ def clock() -> None:
     attempt = current()
     if attempt and attempt.seconds and not attempt.done:
         name = "Mock interview" if attempt.of == "interview" else "Set of questions"
-        countdown(attempt.left(time.monotonic()), label=name, key="time-left", on_up=_time_is_up)
+        left = attempt.left(time.monotonic())
+        countdown(left, label=name, asks=kept.is_blocked(), key="time-left", on_up=_time_is_up)
 
 
 def move_focus(spoken: str) -> None:
@@ -61,7 +56,7 @@ def move_focus(spoken: str) -> None:
     if spoken:
         focus_next(spoken, SPOKEN, [])
     else:
-        focus_next(f"{_serial()} {attempt and (attempt.answered, attempt.done)}", NEXT, OR_ELSE)
+        focus_next(f"{serial()} {attempt and (attempt.answered, attempt.done)}", NEXT, OR_ELSE)
 
 
 def progress() -> compute.Progress:
@@ -74,10 +69,10 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
         kept.record(**compute.to_store(compute.with_answers(progress(), attempt)))
     if attempt.done and attempt.of == "interview":  # at its end, and again with each point that is ticked then
-        kept.keep_mock(mock_id(), interview.summary(attempt))
+        kept.keep_mock(practice_kept.id_of_mock(), interview.summary(attempt))
     if attempt.done and attempt.of == "set":
         route_bar.ended_set()
-    st.session_state[ATTEMPT] = attempt
+    practice_kept.keep(attempt)
 
 
 def still_to_do(mock: bool) -> str:
@@ -99,23 +94,12 @@ def _continue(after: Attempt, counted: Attempt | None = None) -> None:
 
 def begin(of: str) -> None:
     """Begin a "set" with the settings in force, an "interview", or a repetition of the "missed" questions."""
-    st.session_state[SERIAL] = _serial() + 1
+    st.session_state[SERIAL] = serial() + 1
     st.session_state.pop(KEPT, None)
-    st.session_state[MOCK] = secrets.token_hex(6)
     s, now = state.current(), time.monotonic()
     mixed = of == "interview" and s.interview
-    st.session_state[ATTEMPT] = interview.begin(s, now) if mixed else compute.begin(s, of, progress(), now)
+    practice_kept.begin(interview.begin(s, now) if mixed else compute.begin(s, of, progress(), now))
     state.rerun()
-
-
-def mock_id() -> str:
-    """Return the id under which the browser keeps the score card of this interview."""
-    return str(st.session_state.get(MOCK, ""))
-
-
-def _serial() -> int:
-    """Return a counter of sets and questions, which makes the widget keys of each question unique."""
-    return st.session_state.get(SERIAL, 0)
 
 
 def show(attempt: Attempt) -> None:
@@ -131,16 +115,23 @@ def show(attempt: Attempt) -> None:
             f":material/replay: Repeated: you missed one of this kind. It does not count for the set. · {subject}"
         )
     else:
-        st.caption(f"Question {attempt.at + 1} of {n} · {subject}")
+        st.caption(f"Question {attempt.at + 1} of {n} · {subject}{_resumed(attempt)}")
     st.markdown(f"## {escaped(question.text)}")
     if question.code:
         st.code(question.code, language="python", wrap_lines=True)
-    key = f"answer-{_serial()}"
+    key = f"answer-{serial()}"
     if attempt.answered:
         _feedback(attempt, question, key)
     else:
         _ask(question, key)
     _end_here(n - len(attempt.given), n)
+
+
+def _resumed(attempt: Attempt) -> str:
+    """Say that the attempt goes on here, at the question at which it does."""
+    if not practice_kept.has_resumed(attempt):
+        return ""
+    return " · You went on where you were" + "; the time away is not counted." * bool(attempt.seconds)
 
 
 def _end_here(left: int, n: int) -> None:
@@ -249,13 +240,13 @@ def _take(key: str) -> None:
     if attempt.feedback and after.answered:
         kept.record(**compute.to_store(progress().after(question, grade.right)))
     if not after.answered:
-        st.session_state[SERIAL] = _serial() + 1
+        st.session_state[SERIAL] = serial() + 1
     _continue(after, counted=attempt)
 
 
 def _next() -> None:
     if attempt := current():
-        st.session_state[SERIAL] = _serial() + 1
+        st.session_state[SERIAL] = serial() + 1
         _continue(attempt.next(progress().due()))
 
 
@@ -356,7 +347,7 @@ def _score_card(attempt: Attempt) -> None:
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
         mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
         with st.expander(f"{mark} {i}. {escaped(question.text)}"):
-            answered(question, given, f"card-{_serial()}-{i}")
+            answered(question, given, f"card-{serial()}-{i}")
 
 
 def to_look_at_again(again: list[tuple[str, list[tuple[str, str]]]]) -> None:
@@ -381,12 +372,7 @@ def answered(question: Question, given: str, key: str) -> None:
     _explanation(question, given)
 
 
-def replace_current(attempt: Attempt) -> None:
-    """Replace the attempt whose score card is open."""
-    st.session_state[ATTEMPT] = attempt
-
-
 def leave() -> None:
     """Close the score card."""
-    st.session_state.pop(ATTEMPT, None)
+    practice_kept.end()
     state.rerun()

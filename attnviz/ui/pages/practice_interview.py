@@ -14,13 +14,19 @@ from attnviz.phrases import count
 from attnviz.practice.drills.answers import SpokenAnswer
 from attnviz.ui import controls, progress, state
 from attnviz.ui.pages import practice_attempt as attempts
+from attnviz.ui.pages import practice_kept
 
-ENDS = "To load the page again ends it."
+KEEPS = (
+    "This browser keeps how far you are: loaded again or opened later, it goes on at the same question, and its clock "
+    "stands still while the page is closed."
+)
+ENDS = "This browser stores nothing, so to load the page again ends it."
 LENGTHS = {"15": "15 minutes", "30": "30 minutes", "60": "60 minutes", "": "Computed only"}
 
 
 def about(length: str) -> None:
     """Draw the choice of length, and what is asked."""
+    stays = ENDS if progress.is_blocked() else KEEPS
     controls.control(
         st.segmented_control, "Length", "interview", options=list(LENGTHS), format_func=LENGTHS.__getitem__,
         required=True,
@@ -29,7 +35,7 @@ def about(length: str) -> None:
         asked = f"**{practice.INTERVIEW_QUESTIONS} computed questions in {practice.INTERVIEW_MINUTES} minutes**"
         st.markdown(
             f"{asked}, on all subjects and levels, with no feedback until the end. Everyone with this page's link gets "
-            f"the same questions. {ENDS}"
+            f"the same questions. {stays}"
         )
         return
     n = {form: compute.ROUNDS[length] * compute.ROUND.count(form) for form in compute.FORMS}
@@ -37,7 +43,7 @@ def about(length: str) -> None:
     st.markdown(
         f"**{count(sum(n.values()), 'question')} in {length} minutes**: {spoken_} to answer aloud, {computed} to "
         f"compute, {code} on reading code, {mistakes} on finding a mistake, with no feedback until the end. Then you "
-        f"tick the points that you said. Everyone with this page's link gets the same questions. {ENDS}"
+        f"tick the points that you said. Everyone with this page's link gets the same questions. {stays}"
     )
 
 
@@ -45,7 +51,7 @@ def score_card(attempt: Attempt) -> None:
     """Draw the score card: by subject, by form with the time used, what to look at again, and each question."""
     card = compute.summary(attempt)
     st.markdown(f"## {card['right']} of {card['asked']} right in {compute.clock(card['used'])}")
-    if said := compute.compared(card, progress.other_mocks(attempts.mock_id())):
+    if said := compute.compared(card, progress.other_mocks(practice_kept.id_of_mock())):
         st.markdown(escaped(said))
     if any(isinstance(question.answer, SpokenAnswer) for question in attempt.questions):
         st.caption(
@@ -123,15 +129,15 @@ def _points(i: int, answer: SpokenAnswer, given: str) -> None:
 
 def _tick(i: int, n: int) -> None:
     """Record that a point was said, or was not."""
-    attempt = attempts.current()
+    attempt = practice_kept.current()
     if attempt is None or not attempt.done:
         return
     answer = attempt.questions[i].answer
     assert isinstance(answer, SpokenAnswer)
     ticked = answer.ticked(attempt.given[i]) ^ {n}
     ticked_now = attempt.given_again(i, " ".join(["said", *map(str, sorted(ticked))]))
-    attempts.replace_current(ticked_now)
-    progress.keep_mock(attempts.mock_id(), compute.summary(ticked_now))
+    practice_kept.keep(ticked_now)
+    progress.keep_mock(practice_kept.id_of_mock(), compute.summary(ticked_now))
     state.rerun("tabs")
 
 
@@ -150,5 +156,5 @@ def _keep(attempt: Attempt) -> None:
 
 def _drop() -> None:
     """Close the score card, and keep nothing of it."""
-    progress.drop_mock(attempts.mock_id())
+    progress.drop_mock(practice_kept.id_of_mock())
     attempts.leave()

@@ -1,0 +1,43 @@
+"""Offers to go on with what is unfinished in this browser, or to drop it: on the front page and on Practice."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from attnviz.session.unfinished import MOCK, Unfinished
+from attnviz.ui import progress, state, this_tab
+
+
+def offer(*, primary: bool) -> list[Unfinished]:
+    """Draw a button for each that does not run in this tab, and return them. primary: the first is the page's first."""
+    found = [each for each in progress.unfinished() if this_tab.runs(each.kind) != each.id]
+    for i, each in enumerate(found):
+        with st.container(key=f"unfinished-{each.kind}", horizontal=True, vertical_alignment="center", gap="small"):
+            st.button(
+                f"**Go on with {each.said()}**", key=f"go-on-{each.kind}", icon=":material/resume:",
+                type="primary" if primary and not i else "secondary", on_click=_go_on, args=(each,),
+            )  # fmt: skip
+            with st.popover("Drop it", type="tertiary", key=f"drop-{each.kind}"):
+                st.markdown(_lost(each))
+                st.button("Drop it now", key=f"drop-{each.kind}-now", type="primary", on_click=_drop, args=(each,))
+    return found
+
+
+def _lost(found: Unfinished) -> str:
+    if found.is_through:
+        return "Its score card stays. The points that you have not ticked count as not said."
+    counted = "do not count" if found.of == MOCK else "stay counted"
+    return f"It cannot be continued afterwards. Its answers so far {counted}."
+
+
+def _go_on(found: Unfinished) -> None:
+    from attnviz.compute import unfinished  # imported late: torch would delay the front page
+    from attnviz.ui.pages import practice_kept
+
+    practice_kept.take_up(found)
+    state.go("practice", state.changed(**unfinished.place(found)))
+
+
+def _drop(found: Unfinished) -> None:
+    progress.keep_unfinished(found.closed())
+    state.redraw_progress()

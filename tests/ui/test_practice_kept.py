@@ -1,0 +1,218 @@
+"""An unfinished mock interview or set, without a browser: a reload, another tab, a link to other settings."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.compute import interview
+from attnviz.practice.drills import question_set
+from attnviz.practice.drills.answers import SpokenAnswer
+from attnviz.session.progress import Progress, merge, parsed
+from attnviz.session.settings import Settings
+from attnviz.session.unfinished import Unfinished
+from tests.pages import FRONT, HEADS, PRACTICE, checked, linked, opened, said, sentences
+from tests.practice.forms import forms
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
+
+MOCK = {"tab": "interview", "interview": "15", "question_set": "11"}
+SET = {"subject": "heads", "questions": "3", "question_set": "7", "level": "1"}
+
+
+def press(app: AppTest, key: str) -> AppTest:
+    app.button(key=key).click()
+    return checked(app.run())
+
+
+def keys(app: AppTest) -> list[str]:
+    return [each.key or "" for each in app.button]
+
+
+def give(app: AppTest, given: str) -> AppTest:
+    """Answer the question on screen; "": "I do not know"."""
+    if given == "said":
+        next(each for each in app.button if each.label == "I have said it").click()
+    elif given:
+        field = f"answer-{app.session_state['practice serial']}"
+        if app.radio:
+            app.radio[0].set_value(int(given))
+        elif app.text_input:
+            app.text_input(key=field).set_value(given)
+        else:
+            app.session_state[field] = given
+        next(each for each in app.button if each.label == "Answer").click()
+    else:
+        next(each for each in app.button if each.label == "I do not know").click()
+    return checked(app.run())
+
+
+def held(app: AppTest) -> Progress:
+    """Return what the browser holds of the progress, through its JSON."""
+    read, problem = parsed(app.session_state["progress"].json())
+    assert not problem
+    return read
+
+
+def sent(app: AppTest) -> dict:
+    (store,) = [each.proto for each in app.get("bidi_component") if each.proto.component_name == "progress_store"]
+    return json.loads(store.bytes)
+
+
+def reloaded(app: AppTest, page: str = PRACTICE, /, seconds_left: float | None = None, **link: str) -> AppTest:
+    """Open a page in a new session of the same tab: it has what the browser holds and remembers."""
+    progress, here = held(app), sent(app)["here"].split()
+    runs = {kind: each.id for kind, each in progress.unfinished.items() if each.id in here}
+    noted = f"{here[0]} {seconds_left}" if here and seconds_left is not None else ""
+    return opened(page, {"progress": progress, "tab runs": runs, "tab noted": noted}, **link)
+
+
+def in_another_tab(app: AppTest, page: str = PRACTICE, /, **link: str) -> AppTest:
+    return opened(page, {"progress": held(app)}, **link)
+
+
+def mock_with_two_answers() -> tuple[AppTest, list[str]]:
+    app = press(opened(PRACTICE, **MOCK), "start-interview")
+    answers = []
+    for question in interview.begin(Settings(interview="15", question_set=11), 0.0).questions[:2]:
+        answers.append("said" if isinstance(question.answer, SpokenAnswer) else forms(question.answer)[0])
+        give(app, answers[-1])
+    return app, answers
+
+
+def test_after_a_reload_the_question_of_the_interview_stands_there_with_the_time_that_was_left():
+    app, answers = mock_with_two_answers()
+    (mock,) = held(app).unfinished.values()
+    assert mock.given == (*answers,) and len(mock.stamps) == 2
+    clock = sent(app)["clock"]
+    assert clock[0] == mock.id == sent(app)["here"] and 800 < clock[1] <= 900
+    again = reloaded(app, seconds_left=321.5, **MOCK)
+    assert "Question 3 of 8" in said(again) and "the time away is not counted" in said(again)
+    assert again.session_state["practice attempt"].given == (*answers,)
+    assert sent(again)["here"] == mock.id and sent(again)["clock"][1] == pytest.approx(321.5, abs=5)
+    give(again, "")
+    assert "Question 4 of 8" in said(again) and "time away" not in said(again)
+    press(again, "end-now")
+    (card,) = held(again).mocks
+    assert card["asked"] == 8 and card["used"] == pytest.approx(900 - 321.5, abs=7)
+
+
+def test_the_score_card_whose_points_are_not_ticked_stands_there_too_until_it_is_closed():
+    app, _ = mock_with_two_answers()
+    press(app, "end-now")
+    app.checkbox(key="said-0-1").check()
+    checked(app.run())
+    again = reloaded(app, **MOCK)
+    assert again.checkbox(key="said-0-1").value and not again.checkbox(key="said-0-0").value
+    assert in_another_tab(app, FRONT).button(key="go-on-interview").label.endswith("15 minutes: tick what you said**")
+    press(again, "keep-card")
+    assert held(again).cards and len(held(again).mocks) == 1
+    assert not sent(again)["here"] and "go-on-interview" not in keys(in_another_tab(again, FRONT))
+    assert "Start the interview" in [each.label for each in reloaded(again, **MOCK).button]
+
+
+def test_a_set_stands_there_at_its_answer_and_goes_on():
+    app = press(opened(PRACTICE, **SET), "start-set")
+    first, second, _ = question_set("heads", 1, 3, 7)
+    give(app, forms(first.answer)[0])
+    again = reloaded(app, **SET)
+    assert "Question 1 of 3" in said(again) and len(again.success) == 1
+    assert sent(again)["clock"] is None and "time away" not in said(again)
+    press(again, "next")
+    assert "Question 2 of 3" in said(again)
+    give(again, forms(second.answer)[0])
+    assert held(again).drills[first.kind] == held(again).drills[second.kind] == (1, 1)  # each is counted once
+    press(press(again, "next"), "end-now")
+    assert "2 of 3 right" in said(reloaded(again, **SET))
+    assert "go-on-set" not in keys(in_another_tab(again, **SET))  # nothing is left to do
+
+
+def test_another_tab_offers_it_and_goes_on_where_it_was_begun():
+    in_route = {"route": "interview-20", "route_item": "4"}
+    app = press(opened(PRACTICE, **SET, **in_route), "start-set")
+    give(app, "")
+    other = in_another_tab(app, FRONT)
+    assert other.button(key="go-on-set").label == "**Go on with the set of 3 questions: question 1 of 3**"
+    press(other, "go-on-set")
+    assert linked(other) == {**SET, **in_route} and "Question 1 of 3" in said(other)
+
+
+def test_a_link_to_other_settings_shows_its_own_start_and_offers_what_is_kept():
+    app = press(opened(PRACTICE, **SET), "start-set")
+    other = in_another_tab(app, subject="cost", questions="2")
+    assert "**2 questions**" in said(other) and "Question 1 of 3" not in said(other)
+    assert other.button(key="go-on-set") and "to start another one drops this" in said(other)
+    press(other, "start-set")
+    assert "Question 1 of 2" in said(other)
+    assert held(other).unfinished["set"].link["subject"] == "cost"
+    assert merge(held(app), held(other)) == held(other)
+
+    same_tab = reloaded(app, subject="cost", questions="2")
+    assert "Question 1 of 3" not in said(same_tab) and "is running, at question 1 of 3" in sentences(same_tab)
+    press(same_tab, "go-on")
+    assert "Question 1 of 3" in said(same_tab)
+
+
+def test_of_an_interview_that_is_kept_the_start_of_another_is_offered_once_it_is_dropped():
+    app, _ = mock_with_two_answers()
+    other = in_another_tab(app, tab="interview", interview="30")
+    labels = [each.label for each in other.button]
+    assert "**Go on with the interview of 15 minutes: question 3 of 8, 15 minutes left**" in labels
+    assert "Start the interview" not in labels
+    press(other, "drop-interview-now")
+    assert "Start the interview" in [each.label for each in other.button]
+    assert merge(held(app), held(other)).unfinished["interview"].ended  # the first tab does not bring it back
+    assert held(other).mocks == () and held(other).drills == {}
+    app.session_state["progress"] = merge(held(app), held(other))
+    assert "Question 3 of 8" not in said(checked(app.run())) and "ended in another tab" in sentences(app)
+
+
+def test_both_a_set_and_an_interview_are_kept():
+    app, _ = mock_with_two_answers()
+    other = press(in_another_tab(app, **SET), "start-set")
+    assert {*held(other).unfinished} == {"set", "interview"}
+    front = in_another_tab(other, FRONT)
+    assert [key for key in keys(front) if key.startswith("go-on-")] == ["go-on-interview", "go-on-set"]
+    press(front, "go-on-set")
+    assert "Question 1 of 3" in said(front)
+    front.segmented_control[0].set_value("interview")
+    press(checked(front.run()), "go-on-interview")
+    assert "Question 3 of 8" in said(front)
+    assert not any(each.ended for each in held(front).unfinished.values())
+
+
+def test_another_tab_that_goes_on_is_followed():
+    app, _ = mock_with_two_answers()
+    other = press(in_another_tab(app, **MOCK), "go-on-interview")
+    give(other, "")
+    app.session_state["progress"] = merge(held(app), held(other))
+    assert "Question 4 of 8" in said(checked(app.run()))
+
+
+def test_what_this_version_cannot_build_is_dropped_with_a_sentence():
+    app = press(opened(PRACTICE, **SET), "start-set")
+    kept = held(app).unfinished["set"]
+    for changed in (replace(kept, check="00"), Unfinished(kept.id, kept.turn, kept.began, version=2)):
+        app.session_state["progress"] = Progress(unfinished={"set": changed})
+        again = reloaded(app, **SET)
+        assert "cannot be continued" in sentences(again) and again.button(key="start-set")
+        assert held(again).unfinished["set"].ended
+        press(again, "start-set")
+        assert "Question 1 of 3" in said(again) and "cannot be continued" not in sentences(again)
+
+
+def test_what_cannot_be_read_is_ignored_on_all_pages():
+    nonsense = {"attnviz progress": 1, "unfinished": {"set": {"id": "7f", "asked": ["k:1"], "given": "x"}, "mock": 3}}
+    read, problem = parsed(json.dumps(nonsense))
+    assert not problem and read == Progress()
+    session = {"progress": read, "tab runs": {"set": "7f", "interview": "none"}, "tab noted": "7f nan"}
+    for page in (FRONT, HEADS, PRACTICE):
+        checked(opened(page, session))
+
+
+def test_a_file_of_progress_has_nothing_of_it_and_deleting_ends_it():
+    app = press(opened(PRACTICE, **SET), "start-set")
+    assert held(app).for_file() == Progress()
+    app.session_state["progress"] = Progress()  # deleted in another tab
+    assert "Question 1 of 3" not in said(checked(app.run()))
