@@ -79,11 +79,12 @@ def test_an_interview_goes_on_after_a_reload_and_in_another_tab_until_it_is_drop
     press(page, "Start the interview")
     for n in (1, 2):
         page.get_by_text(f"Question {n} of 10").wait_for()
+        settle(page)
         press(page, "I do not know")
     page.get_by_text("Question 3 of 10").wait_for()
     settle(page)
-    page.evaluate(FAST_FORWARD, 1)  # of the seconds that are noted, no more than one that slept
-    page.wait_for_function("+localStorage['attnviz-left'].split(' ')[1] < 850")
+    page.evaluate(FAST_FORWARD, 1)
+    page.wait_for_function("+localStorage['attnviz-left']?.split(' ')[1] < 850")  # it is noted each second
     page.reload()
     page.get_by_text("You went on where you were; the time away is not counted.").wait_for()
     expect(page.locator("[data-testid=stMain] h2").first).to_have_text(third)
