@@ -7,14 +7,14 @@ ISO dates. Merging is commutative, associative and idempotent, so that tabs that
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, date, datetime
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 from attnviz.exercises import CardState
-from attnviz.session.unfinished import ALOUD, MAX_ASKED, MAX_GIVEN, MOCK, SET, VERSION, Unfinished
+from attnviz.session import unfinished
+from attnviz.session.stored import NAME, count, day, ease, flag, name, state, time
+from attnviz.session.unfinished import Unfinished
 
 MAX_BYTES = 200_000  # of the JSON
 MAX_ENTRIES = 1_000  # of each kind
@@ -23,13 +23,7 @@ MAX_DROPPED = 100  # mock interviews of which it is known that they were removed
 MAX_MOCK_BYTES = 4_000  # of one, as JSON
 MARK = "attnviz progress"  # the key that tells it from other JSON; its value is the version of the format
 BEFORE = "attnviz practice"  # of the files that the Practice page saved before: its counts and missed questions alone
-_NAME = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _T = TypeVar("_T")
-
-
-def utc(time: datetime) -> str:
-    """Write a time in the one form in which progress has it, so that texts are in the order of their times."""
-    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True)
@@ -234,18 +228,19 @@ def parsed(text: str) -> tuple[Progress, str]:
         return _EMPTY, "It is not progress that AttnViz has written."
     if record.get(BEFORE) == 1:
         record = _of_before(record)
+    begun = _entries(record, "unfinished", unfinished.read)
     return Progress(
-        _entries(record, "lessons", _state(LessonState, step=_count, done=_day)),
-        _entries(record, "mistakes", _state(MistakeState, found=_flag, at=_time)),
+        _entries(record, "lessons", state(LessonState, step=count, done=day)),
+        _entries(record, "mistakes", state(MistakeState, found=flag, at=time)),
         _entries(record, "drills", _pair),
         _missed(record.get("missed")),
-        _entries(record, "cards", _state(CardState, due=_day, interval_days=_count, ease=_ease, seen=_count)),
-        _entries(record, "tasks", _state(TaskState, passed=_day, last=_name, at=_time)),
+        _entries(record, "cards", state(CardState, due=day, interval_days=count, ease=ease, seen=count)),
+        _entries(record, "tasks", state(TaskState, passed=day, last=name, at=time)),
         tuple(_mocks(record.get("mocks"))),
-        _entries(record, "routes", _state(RouteState, began=_time, at=_time, done=_names, round=_count, through=_day)),
-        _state(InterviewDay, day=_day, at=_time)(record.get("interview")) or InterviewDay(),
+        _entries(record, "routes", state(RouteState, began=time, at=time, done=_names, round=count, through=day)),
+        state(InterviewDay, day=day, at=time)(record.get("interview")) or InterviewDay(),
         _newest(_entries(record, "dropped", _removed)),
-        _unfinished(record),
+        {found.kind: found for kind, found in begun.items() if found.kind == kind},
     ), ""
 
 
@@ -261,68 +256,21 @@ def _entries(record: Mapping[str, Any], name: str, read: Callable[[Any], _T | No
     written = record.get(name)
     if not isinstance(written, dict):
         return {}
-    states = {key: read(state) for key, state in list(written.items())[:MAX_ENTRIES] if _NAME.fullmatch(key)}
+    states = {key: read(state) for key, state in list(written.items())[:MAX_ENTRIES] if NAME.fullmatch(key)}
     return {key: state for key, state in states.items() if state is not None}
-
-
-def _state(kind: type[_T], **reads: Callable[[Any], Any]) -> Callable[[Any], _T | None]:
-    """Return the reader of a state: each of its fields has a reader, which raises ValueError; others are ignored."""
-
-    def read(written: Any) -> _T | None:
-        if not isinstance(written, dict):
-            return None
-        try:
-            return kind(**{f.name: reads[f.name](written[f.name]) for f in fields(kind) if f.name in written})  # type: ignore[arg-type]
-        except (TypeError, ValueError, OverflowError):
-            return None
-
-    return read
-
-
-def _count(written: Any) -> int:
-    if isinstance(written, bool) or not isinstance(written, int) or not 0 <= written <= 10**6:
-        raise ValueError(written)
-    return written
-
-
-def _flag(written: Any) -> bool:
-    if not isinstance(written, bool):
-        raise ValueError(written)
-    return written
-
-
-def _ease(written: Any) -> float:
-    if isinstance(written, bool) or not isinstance(written, int | float) or not 1 <= written <= 10:
-        raise ValueError(written)
-    return float(written)
-
-
-def _day(written: Any) -> str:
-    """Return a date in its one form, so that texts are in the order of their days; "" for none."""
-    return date.fromisoformat(written).isoformat() if written else ""
-
-
-def _time(written: Any) -> str:
-    return utc(datetime.strptime(written, "%Y-%m-%dT%H:%M:%S%z")) if written else ""
 
 
 def _removed(written: Any) -> str | None:
     try:
-        return _time(written) or None
+        return time(written) or None
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _name(written: Any) -> str:
-    if written and not _NAME.fullmatch(written):
-        raise ValueError(written)
-    return written or ""
 
 
 def _names(written: Any) -> tuple[str, ...]:
     if not isinstance(written, list) or len(written) > MAX_ENTRIES:
         raise ValueError(written)
-    return tuple(sorted({_name(each) for each in written}))
+    return tuple(sorted({name(each) for each in written}))
 
 
 def _pair(written: Any) -> tuple[int, int] | None:
@@ -337,14 +285,14 @@ def _missed(written: Any) -> Missed:
         return Missed()
     waiting = {each[0]: each for each in map(_waiting, written["waiting"][:MAX_ENTRIES]) if each}
     try:
-        return Missed(_count(written.get("answered")), tuple(waiting.values()))
+        return Missed(count(written.get("answered")), tuple(waiting.values()))
     except ValueError:
         return Missed()
 
 
 def _waiting(written: Any) -> tuple[str, int, int] | None:
     match written:
-        case [str() as id, int() as gap, int() as due] if _NAME.fullmatch(id):
+        case [str() as id, int() as gap, int() as due] if NAME.fullmatch(id):
             return id, min(max(int(gap), 0), 100), min(max(int(due), 0), 10**6)
     return None
 
@@ -352,74 +300,7 @@ def _waiting(written: Any) -> tuple[str, int, int] | None:
 def _mocks(written: Any) -> Iterable[Mapping[str, Any]]:
     for each in written[:MAX_MOCKS] if isinstance(written, list) else ():
         try:
-            if isinstance(each, dict) and _time(each["at"]) == each["at"] and len(_as_json(each)) <= MAX_MOCK_BYTES:
+            if isinstance(each, dict) and time(each["at"]) == each["at"] and len(_as_json(each)) <= MAX_MOCK_BYTES:
                 yield each
         except (KeyError, TypeError, ValueError, OverflowError):
             continue
-
-
-def _unfinished(record: Mapping[str, Any]) -> dict[str, Unfinished]:
-    """Return what is unfinished, by kind. Of another version, only that it was begun is read."""
-    begun = {"id": _name, "turn": _count, "began": _time, "of": _one_of(MOCK, SET, "missed", ALOUD), "edits": _count}
-    begun |= {"ended": _flag, "version": _count}
-    content = begun | {
-        "link": _link, "asked": _texts(MAX_ASKED, 100), "check": _name, "given": _texts(MAX_ASKED, MAX_GIVEN),
-        "stamps": _all_seconds, "seconds": _count, "spent": _seconds, "answered": _flag, "again": _text(100),
-        "again_given": _text(MAX_GIVEN),
-    }  # fmt: skip
-
-    def read(written: Any) -> Unfinished | None:
-        known = content
-        if isinstance(written, dict) and (written.get("ended") is True or written.get("version", VERSION) != VERSION):
-            known = begun
-            written = {name: value for name, value in written.items() if name in begun}
-        found = _state(Unfinished, **known)(written)
-        return found if found and found.id and found.is_consistent else None
-
-    return {found.kind: found for key, found in _entries(record, "unfinished", read).items() if found.kind == key}
-
-
-def _one_of(*names: str) -> Callable[[Any], str]:
-    def read(written: Any) -> str:
-        if written not in names:
-            raise ValueError(written)
-        return str(written)
-
-    return read
-
-
-def _text(most: int) -> Callable[[Any], str]:
-    def read(written: Any) -> str:
-        if not isinstance(written, str) or len(written) > most:
-            raise ValueError(written)
-        written.encode()  # half of a surrogate pair is no text
-        return written
-
-    return read
-
-
-def _texts(most: int, characters: int) -> Callable[[Any], tuple[str, ...]]:
-    def read(written: Any) -> tuple[str, ...]:
-        if not isinstance(written, list) or len(written) > most:
-            raise ValueError(written)
-        return tuple(map(_text(characters), written))
-
-    return read
-
-
-def _link(written: Any) -> dict[str, str]:
-    if not isinstance(written, dict) or len(written) > 20:
-        raise ValueError(written)
-    return {_name(key): _text(100)(value) for key, value in written.items()}
-
-
-def _seconds(written: Any) -> float:
-    if isinstance(written, bool) or not isinstance(written, int | float) or not 0 <= written <= 10**6:
-        raise ValueError(written)
-    return round(float(written), 1)
-
-
-def _all_seconds(written: Any) -> tuple[float, ...]:
-    if not isinstance(written, list) or len(written) > MAX_ASKED:
-        raise ValueError(written)
-    return tuple(map(_seconds, written))

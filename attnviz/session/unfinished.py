@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from attnviz.phrases import count
+from attnviz.session import stored
 
 VERSION = 1  # of what is kept; of another one, only that it was begun is read
 MAX_BYTES = 16_000  # of one, as JSON
@@ -124,3 +125,25 @@ class Unfinished:
 
 def _age(kept: Unfinished) -> tuple[int, str, str, bool, int, str]:
     return kept.turn, kept.began, kept.id, kept.ended, kept.edits, json.dumps(asdict(kept), sort_keys=True)
+
+
+# ---- what a browser holds: it can be anything
+
+_BEGUN = {
+    "id": stored.name, "turn": stored.count, "began": stored.time, "of": stored.one_of(MOCK, SET, "missed", ALOUD),
+    "edits": stored.count, "ended": stored.flag, "version": stored.count,
+}  # fmt: skip
+_CONTENT = {
+    "link": stored.texts_by_name, "asked": stored.several(stored.text(100), MAX_ASKED), "check": stored.name,
+    "given": stored.several(stored.text(MAX_GIVEN), MAX_ASKED), "stamps": stored.several(stored.seconds, MAX_ASKED),
+    "seconds": stored.count, "spent": stored.seconds, "answered": stored.flag, "again": stored.text(100),
+    "again_given": stored.text(MAX_GIVEN),
+}  # fmt: skip
+
+
+def read(written: Any) -> Unfinished | None:
+    """Return what can be read. Of what was ended, and of another version, that is only that it was begun."""
+    if isinstance(written, dict) and (written.get("ended") is True or written.get("version", VERSION) != VERSION):
+        written = {name: value for name, value in written.items() if name in _BEGUN}
+    found = stored.state(Unfinished, **_BEGUN, **_CONTENT)(written)
+    return found if found and found.id and found.is_consistent else None

@@ -20,6 +20,7 @@ from attnviz.compute.view import View, always
 from attnviz.exercises import CardState
 from attnviz.session import progress
 from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState, TaskState
+from attnviz.session.stored import utc
 from attnviz.session.unfinished import Unfinished
 from attnviz.ui import state, this_tab
 from attnviz.ui.components.progress_store import progress_store
@@ -56,7 +57,7 @@ def today() -> date:
 
 def now() -> str:
     """Return the time as progress has it."""
-    return progress.utc(datetime.now(UTC))
+    return utc(datetime.now(UTC))
 
 
 # ---- changes

@@ -46,20 +46,7 @@ FULL = Progress(
     },
 )  # fmt: skip
 
-KEYS = [
-    *asdict(Unfinished("")),
-    "set",
-    "a",
-    "step",
-    "done",
-    "at",
-    "due",
-    "waiting",
-    "answered",
-    "seen",
-    "ease",
-    "began",
-]
+KEYS = [*asdict(Unfinished("")), "a", "step", "done", "at", "due", "waiting", "answered", "seen", "ease", "set"]
 NAMES = st.sampled_from(["a", "b", "c"])
 DAYS = st.sampled_from(["", "2026-11-28", "2026-11-29"])
 TIMES = st.sampled_from(["2026-11-28T20:00:00Z", "2026-11-28T20:00:01Z", "2026-11-29T07:00:00Z"])
