@@ -92,4 +92,5 @@ def test_each_has_a_value_or_a_dash_for_every_model(preset: str) -> None:
 def test_settings_after_a_name_replace_those_of_the_view() -> None:
     assert filled("{published_layers}, {published_layers?preset=llama-3-70b}", VIEW) == "32, 80"
     accelerators = load_accelerators()
+    assert (said("reserve"), said("reserve", reserve=25)) == ("10%", "25%")
     assert said("accelerator", machine="mi300x") == accelerators["mi300x"].name

@@ -348,6 +348,21 @@ def test_the_largest_exponentials_are_where_the_card_says() -> None:
         assert torch.tensor(limit + 0.1, dtype=torch.float64).exp() > torch.finfo(dtype).max
 
 
+def test_in_the_other_layout_only_a_score_with_itself_is_right() -> None:
+    q, k = torch.randn(2, 11, 14, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    angles = torch.arange(11)[:, None] * 10_000 ** (-torch.arange(7, dtype=torch.float64) / 7)  # (T, D / 2)
+
+    def scores(pairs: torch.Tensor) -> torch.Tensor:
+        turned = []
+        for x in (q, k):
+            a, b = x[:, pairs].unbind(-1)  # (T, D / 2) each
+            turned.append(torch.cat((a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()), -1))
+        return turned[0] @ turned[1].T  # (T, S)
+
+    moved = (scores(torch.arange(14).view(2, 7).T) - scores(torch.arange(14).view(7, 2))).abs()
+    assert moved.diagonal().max() < 1e-12 and moved[~torch.eye(11, dtype=torch.bool)].min() > 1e-4
+
+
 def test_the_two_orders_of_kv_heads_agree_for_four_heads_of_llama() -> None:
     kv_heads = torch.arange(8)
     assert int((kv_heads.repeat(4) == kv_heads.repeat_interleave(4)).sum()) == 4
