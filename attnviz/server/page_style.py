@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 
+from attnviz import assets
 from attnviz.server import scripts
 from attnviz.server.switches import wanted
 from attnviz.session.page import Element
@@ -23,7 +24,8 @@ from attnviz.session.pages import ELEMENTS, PAGES
 from attnviz.session.settings import Settings
 
 IN_HTML = wanted("page_style")
-BASE = Path(__file__).with_name("page_style.css").read_text(encoding="utf-8")
+FILES = Path(__file__).with_name("page_style.css"), assets.FOLDER / "ui" / "bars.css"
+BASE = "".join(file.read_text(encoding="utf-8") for file in FILES)
 
 # Hides everything but the element and its contents; its containers take the full width, without gaps. A lesson does not
 # frame it: there is nothing beside it.

@@ -54,6 +54,11 @@ class Step:
         return Settings.from_link(self.link, self.page)[0].as_before()
 
     @property
+    def asks(self) -> bool:
+        """Whether its page asks something there: a set of questions, a mistake, a task."""
+        return asks(self.page, self.link)
+
+    @property
     def drawing(self) -> str:
         """Key of the drawing to look at; "" if it is a control or there is nothing to look at."""
         return self.target if self.target and ELEMENTS[self.target].drawing else ""
@@ -77,6 +82,12 @@ class Lesson:
         """Return the settings of this step, with the lesson and the step number set."""
         at = min(max(number, 1), len(self.steps))
         return replace(self.step(at).settings(), lesson=self.name, lesson_step=at)
+
+
+def asks(page: Page, link: Mapping[str, str]) -> bool:
+    """Check whether there is something to answer on this page, not only something to look at."""
+    sets = page.path == "practice" and link.get("tab", "drills") in ("drills", "interview")
+    return sets or bool({"mistake", "card", "task"} & link.keys())
 
 
 def placeholder(written: str) -> tuple[str, dict[str, str]]:

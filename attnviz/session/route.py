@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import parse_qsl
 
-from attnviz.session.lesson import NAME, LessonError, fields_of
+from attnviz.session.lesson import NAME, LessonError, asks, fields_of
 from attnviz.session.page import Page
 from attnviz.session.pages import PAGES
 from attnviz.session.progress import Progress, RouteState
@@ -62,8 +62,7 @@ class Item:
     @property
     def asks(self) -> bool:
         """Whether there is something to answer in it, not only something to look at."""
-        sets = self.page.path == "practice" and self.link.get("tab", "drills") in ("drills", "interview")
-        return sets or bool({"mistake", "card", "task"} & self.link.keys())
+        return asks(self.page, self.link)
 
     @property
     def fades(self) -> bool:

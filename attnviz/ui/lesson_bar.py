@@ -15,14 +15,14 @@ from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.session.lesson import Lesson, Step
 from attnviz.session.pages import ELEMENTS
+from attnviz.session.route import NOT_BEGUN, Item
 from attnviz.session.settings import Settings
-from attnviz.ui import presenter, progress, route_bar, state
+from attnviz.ui import bars, presenter, progress, route_bar, state
 from attnviz.ui.components.lesson_mark import lesson_mark
 
-_ANSWERED, _FOLDED = "answered", "lesson text hidden"  # session keys: the place whose answer is shown; for all steps
+_ANSWERED = "answered"  # session key: the place whose answer is shown
 _RUN = ("text", "model", "rope", "theta", "causal", "window", "n_sinks")  # settings that change the numbers of a step
 _CHANGED = "*You have changed the text, the model or how it runs. This describes the step as it opens.*\n\n"
-Place = tuple[str, int]  # name of a lesson, number of a step
 
 
 def open_linked_step() -> None:
@@ -90,74 +90,110 @@ def _bar(view: View) -> None:
         st.button("Close", key="lesson-close", on_click=_leave)
         return
     number = min(s.lesson_step, len(lesson.steps))
-    if not s.present:  # a lecturer's presentation is nobody's progress
-        progress.reached(lesson.name, number, last=number == len(lesson.steps))
-    step, at_step = lesson.step(number), View(lesson.settings(number))
-    left_step = _left_step(step, s, at_step.settings)
+    step, at_step, place = lesson.step(number), View(lesson.settings(number)), (lesson.name, number)
     text, question, answer = (placeholders.filled(each, at_step) for each in (step.text, step.question, step.answer))
-    folded = _is_folded(s)
-    if not folded:
-        with st.container(key="lesson-text"):
-            changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
-            st.markdown(f"## {step.title}\n\n{changed}{text}", width="stretch")
-            if question:
-                _question((lesson.name, number), question, answer)
+    open_now = _still_to_do(lesson, number, text)
+    if not s.present:  # a lecturer's presentation is nobody's progress
+        progress.reached(lesson.name, number, last=number == len(lesson.steps) and open_now is None)
+    left_step = _left_step(step, s, at_step.settings)
+    answered, whole = _is_answered(place), _is_whole(s, place, step)
+    with bars.text(whole=whole):
+        changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
+        st.markdown(f"## {step.title}\n\n{changed}{text if whole else open_now or text}", width="stretch")
+        if question:
+            _question(place, question, answer, beside=s.present)
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
-        _tools(view, lesson, number, left_step)
-    answered = _is_answered((lesson.name, number)) and not folded
+        _tools(view, lesson, number, left_step, open_now)
     parts = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * answered]
     _mark(lesson, number, spoken(" ".join(each for each in parts if each)), left_step, answered)
 
 
-def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
+def _still_to_do(lesson: Lesson, number: int, text: str) -> str | None:
+    """Say what is still to be done at a step; None where it asks nothing on its page, or nothing any more."""
+    step = lesson.step(number)
+    kept, today = progress.get(), progress.today().isoformat()
+    through = number == len(lesson.steps) and lesson.name in kept.lessons and bool(kept.lessons[lesson.name].done)
+    asked = Item(step.title, step.page, step.link, lesson.minutes, text)
+    return route_bar.still_to_do(asked, done=through or asked.is_done(kept, NOT_BEGUN, today))
+
+
+def _is_whole(s: Settings, place: bars.Place, step: Step) -> bool:
+    """Check whether the whole text is shown: always where it covers nothing, and with the answer to its question."""
+    covers = not s.present and state.page().path != "lessons"
+    return not covers or _is_answered(place) or bars.is_whole(place, asks=step.asks)
+
+
+def ended_set() -> None:
+    """Record a set of questions that was ended: as done where a lesson's last step or the route's item asks it."""
+    s = state.current()
+    from attnviz.compute import lessons
+
+    lesson = lessons.lesson(s.lesson) if s.lesson else None
+    if lesson is None:
+        route_bar.ended_set()
+    elif s.lesson_step >= len(lesson.steps) and route_bar.is_set(lesson.step(s.lesson_step)):
+        progress.reached(lesson.name, len(lesson.steps), last=True)
+
+
+def _tools(view: View, lesson: Lesson, number: int, left_step: bool, open_now: str | None) -> None:
     """Draw where the user is, and the buttons; while presenting, those of the presenter in place of the lessons'."""
-    element = ELEMENTS.get(lesson.step(number).target)
-    if view.settings.present:
+    s, step, place = view.settings, lesson.step(number), (lesson.name, number)
+    if s.present:
         st.caption(f"{lesson.title} · {min(number, len(lesson.steps))} / {len(lesson.steps)}")
     else:
-        look_at = f" · Look at: {element.name}" if element else ""
-        title = f": {lesson.step(number).title}" * _is_folded(view.settings)
-        of = f" · {route_bar.position(view.settings)}" * bool(view.settings.route)
-        st.caption(f"{_where(lesson, number)}{title}{look_at} · {lesson.title}{of}")
-        _fold_button(view.settings)
+        whole = _is_whole(s, place, step)
+        st.caption(_caption(s, lesson, number, open_now, whole=whole))
+        if step.question:
+            _answer_button(place)
+        if state.page().path != "lessons":
+            bars.fold_button(place, "lesson", whole=whole, then=_hide_answer)
     _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
-    _next_button(lesson, number)
     if left_step:
-        _button("Back to the step", "return", "G", (lesson.name, number))
-    if view.settings.present:
-        presenter.tools(view.settings)
+        _button("Back to the step", "return", "G", place)
+    _next_button(lesson, number, primary=open_now is None)
+    if s.present:
+        presenter.tools(s)
         return
-    st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
-    st.button("Leave", key="lesson-leave", on_click=_leave)
+    st.button("All lessons", key="lesson-home", shortcut="L", icon=":material/list:", on_click=_home)
+    st.button("Leave", key="lesson-leave", icon=":material/close:", on_click=_leave)
     if number == 1:
-        with st.container(key="lesson-present-key", width="content"):  # not on touch screens: page_style.css
+        with st.container(key="lesson-present-key", width="content"):  # not on touch screens or in a low bar: bars.css
             st.caption("P presents the lesson")
 
 
-def _fold_button(s: Settings) -> None:
-    """Offer to hide the step's text, which on a phone covers half of what it is about."""
-    label, icon = ("Show text", "expand_less") if _is_folded(s) else ("Hide text", "expand_more")
-    st.button(label, key="lesson-fold", icon=f":material/{icon}:", on_click=_fold, args=(not _is_folded(s),))
+def _caption(s: Settings, lesson: Lesson, number: int, open_now: str | None, *, whole: bool) -> str:
+    """Say where the person is and, at the last step, whether the lesson is done; with the whole text, in what."""
+    said = [_where(lesson, number)]
+    if number == len(lesson.steps):
+        said += ["lesson done" if open_now is None else "done once answered, or with “Next”"]
+    if whole and (element := ELEMENTS.get(lesson.step(number).target)):
+        said += [f"Look at: {element.name}"]
+    return " · ".join([*said, *[lesson.title] * whole, *[route_bar.position(s, whole=whole)] * bool(s.route)])
 
 
-def _is_folded(s: Settings) -> bool:
-    return not s.present and st.session_state.get(_FOLDED, False)
+def _next_button(lesson: Lesson, number: int, *, primary: bool) -> None:
+    """Lead to the next step; from the last one to the next lesson, and from the last lesson to the exercises.
 
-
-def _fold(folded: bool) -> None:
-    st.session_state[_FOLDED] = folded
-
-
-def _next_button(lesson: Lesson, number: int) -> None:
-    """Lead to the next step; from the last one to the next lesson, and from the last lesson to the exercises."""
+    The last one's counts the lesson as done, also where its exercises are not. primary: whether nothing is open there.
+    """
     if number < len(lesson.steps):
         _button("Next", "next", "J", (lesson.name, number + 1))
     elif (s := state.current()).route and not s.present:
-        route_bar.next_button(s.route)
-    elif following := _following(lesson.name):
-        _button("Next lesson", "next", "J", (following, 1))
+        route_bar.next_button(s.route, primary=primary)
     else:
-        st.button("Practice", key="lesson-next", shortcut="J", type="primary", on_click=_leave, args=("practice",))
+        st.button(
+            "Next lesson" if _following(lesson.name) else "Next: Practice", key="lesson-next", shortcut="J",
+            type="primary" if primary else "secondary", on_click=_go_on, args=(lesson,),
+        )  # fmt: skip
+
+
+def _go_on(lesson: Lesson) -> None:
+    if not state.current().present:
+        progress.reached(lesson.name, len(lesson.steps), last=True)
+    if following := _following(lesson.name):
+        _open(following, 1)
+    else:
+        _leave("practice")
 
 
 def _following(name: str) -> str:
@@ -184,10 +220,10 @@ def _mark(lesson: Lesson, number: int, announcement: str, left_step: bool, answe
     )  # fmt: skip
 
 
-def _button(label: str, name: str, shortcut: str, to: Place, active: bool = True) -> None:
+def _button(label: str, name: str, shortcut: str, to: bars.Place, active: bool = True) -> None:
     st.button(
         label, key=f"lesson-{name}", shortcut=shortcut, disabled=not active, on_click=_open, args=to,
-        type="primary" if name == "next" else "secondary",
+        icon=bars.ICONS.get(name), type="primary" if name == "next" else "secondary",
     )  # fmt: skip
 
 
@@ -204,20 +240,30 @@ def _open(name: str, number: int) -> None:
     state.go(step.page.path, settings)
 
 
-def _question(place: Place, question: str, answer: str) -> None:
+def _question(place: bars.Place, question: str, answer: str, *, beside: bool) -> None:
+    """Draw a step's question. beside: with the button for its answer, which is among the others of a narrower bar."""
     shown = _is_answered(place)
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-question"):
         st.markdown(f"**{question}** {answer}" if shown else f"**{question}**", width="content")
-        label = "Hide the answer" if shown else "Show the answer"
-        st.button(label, key="lesson-answer", shortcut="Q", on_click=_toggle_answer, args=(place,))
+        if beside:
+            _answer_button(place)
 
 
-def _is_answered(place: Place) -> bool:
+def _answer_button(place: bars.Place) -> None:
+    label = "Hide the answer" if _is_answered(place) else "Show the answer"
+    st.button(label, key="lesson-answer", shortcut="Q", on_click=_toggle_answer, args=(place,))
+
+
+def _is_answered(place: bars.Place) -> bool:
     return st.session_state.get(_ANSWERED) == place
 
 
-def _toggle_answer(place: Place) -> None:
+def _toggle_answer(place: bars.Place) -> None:
     st.session_state[_ANSWERED] = None if _is_answered(place) else place
+
+
+def _hide_answer() -> None:
+    st.session_state[_ANSWERED] = None
 
 
 def _left_step(step: Step, now: Settings, then: Settings) -> bool:

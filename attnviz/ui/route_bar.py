@@ -17,9 +17,10 @@ from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
 from attnviz.session.settings import Settings
-from attnviz.ui import progress, state
+from attnviz.ui import bars, progress, state
 
 if TYPE_CHECKING:
+    from attnviz.session.lesson import Step
     from attnviz.session.route import Item, Route
 
 
@@ -44,25 +45,35 @@ def _bar(view: View) -> None:
         st.warning(f"There is no route “{escaped(s.route[:40])}”. The Lessons page lists all routes.")
         st.button("Close", key="route-leave", on_click=_leave)
         return
-    left = route.left(progress.get(), progress.today().isoformat())
     here = route.at(s.route_item)
-    open_now = _still_to_do(route.item(here), done=here not in left)
-    with st.container(key="lesson-text"):
-        st.markdown(_through(route) if not left else _item(route.item(here), open_now))
+    item, place = route.item(here), (route.name, here)
+    open_now = still_to_do(item, done=here not in _left(route))
+    if (
+        item.asks and open_now is None and here in _left(route)
+    ):  # also where an answer was shown, which nothing else keeps
+        progress.did_item(route.name, item.id)
+    left, whole = _left(route), bars.is_whole(place, asks=True)
+    with bars.text(whole=whole):
+        st.markdown(_through(route) if not left else _item(item, open_now))
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
-        st.caption(position(s))
+        st.caption(position(s, whole=whole))
+        bars.fold_button(place, "route", whole=whole)
         _button("Back", "back", "K", route, here - 1, active=here > 1)
+        if _is_elsewhere(route, s):
+            _button("Back to the item", "return", "G", route, here)
         if left:
             next_button(route.name, primary=open_now is None)
         else:
             st.button("Begin again", key="route-again", on_click=start, args=(route.name, True))
-        if _is_elsewhere(route, s):
-            _button("Back to the item", "return", "G", route, here)
-        st.button("All items", key="route-home", shortcut="L", on_click=_home)
-        st.button("Leave", key="route-leave", on_click=_leave)
+        st.button("All items", key="route-home", shortcut="L", icon=":material/list:", on_click=_home)
+        st.button("Leave", key="route-leave", icon=":material/close:", on_click=_leave)
 
 
-def _still_to_do(item: Item, *, done: bool) -> str | None:
+def _left(route: Route) -> list[int]:
+    return route.left(progress.get(), progress.today().isoformat())
+
+
+def still_to_do(item: Item, *, done: bool) -> str | None:
     """Say what is to be done in an item, as its page knows it; None if nothing is, or there is nothing to answer.
 
     Pages whose items ask something have `still_to_do`: a sentence while something is open, None once nothing is, and ""
@@ -92,13 +103,19 @@ def _tomorrow() -> str:
     return (progress.today() + timedelta(days=1)).isoformat()
 
 
-def position(s: Settings) -> str:
-    """Say where a route is: the item of how many, and the minutes of what is not done; "" outside a route."""
+def position(s: Settings, *, whole: bool) -> str:
+    """Say where a route is: the item of how many, and the minutes of what is not done; "" outside a route.
+
+    whole: with the route's title, and what the minutes are the sum of.
+    """
     route = _route(s.route)
     if route is None:
         return ""
+    left = _left(route)
     minutes = route.minutes_left(progress.get(), progress.today().isoformat())
-    return f"{route.title}, item {route.at(s.route_item)} of {len(route.items)}, {count(minutes, 'minute')} left"
+    at = f"tem {route.at(s.route_item)} of {len(route.items)}, {count(minutes, 'minute')} left"
+    of = f" ({count(len(left), 'item')} not done)" if left else ""
+    return f"{route.title}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
 
 
 def next_button(name: str, primary: bool = True) -> None:
@@ -123,9 +140,13 @@ def item() -> Item | None:
 
 def ended_set() -> None:
     """Record a set of questions that was ended as done, if it is what the item of the open route asks."""
-    here = item()
-    if here and here.asks and state.page() == here.page and here.link.get("tab", "drills") == "drills":
+    if (here := item()) and is_set(here):
         did_item()
+
+
+def is_set(asked: Item | Step) -> bool:
+    """Check whether an item, or a lesson's step, asks the set of questions on the page that is open."""
+    return asked.asks and state.page() == asked.page and asked.link.get("tab", "drills") == "drills"
 
 
 def did_item() -> None:
@@ -176,6 +197,8 @@ def start(name: str, again: bool = False) -> None:
 def _go_on(name: str, done: int, following: int) -> None:
     if route := _route(name):
         progress.did_item(name, route.item(done).id)
+        if (s := state.current()).lesson:  # at its last step
+            progress.reached(s.lesson, s.lesson_step, last=True)
     if following:
         _open(name, following)
     else:
@@ -192,7 +215,8 @@ def _open(name: str, number: int) -> None:
 
 def _button(label: str, name: str, shortcut: str, route: Route, to: int, active: bool = True) -> None:
     st.button(
-        label, key=f"route-{name}", shortcut=shortcut, disabled=not active, on_click=_open, args=(route.name, to)
+        label, key=f"route-{name}", shortcut=shortcut, disabled=not active, icon=bars.ICONS[name], on_click=_open,
+        args=(route.name, to),
     )  # fmt: skip
 
 

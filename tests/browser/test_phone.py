@@ -104,25 +104,26 @@ def the_stages_of_a_head_are_below_each_other(page: Page) -> None:
     assert overflow(page) == 0
 
 
-def the_question_of_a_step_is_read_without_scrolling(page: Page) -> None:
+def the_whole_text_of_a_step_is_read_without_scrolling(page: Page) -> None:
+    page.locator(".st-key-lesson-fold button").tap()
+    expect(page.locator(".st-key-bar-brief")).to_have_count(0)
     assert page.locator(".st-key-lesson-text").evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+    page.locator(".st-key-lesson-fold button").tap()
 
 
-def the_bar_of_a_lesson_leaves_room_and_can_be_folded(page: Page) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
+def the_bar_of_a_lesson_is_low_until_its_text_is_asked_for(page: Page) -> None:
     bar, fold = page.get_by_test_id("stBottom"), page.locator(".st-key-lesson-fold button")
-    assert bar.bounding_box()["height"] < 0.42 * 740
+    for width, height in ((360, 740), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        assert bar.bounding_box()["height"] <= 100
+        targets = page.locator(".st-key-lesson-tools button:visible").all()
+        assert len(targets) == 4 and min(each.bounding_box()["height"] for each in targets) >= 44
     page.locator(".st-key-lesson-answer button").tap()
-    answer = page.locator(".st-key-lesson-text").get_by_text("Not necessarily")
-    expect(answer).to_be_in_viewport()  # the text has scrolled to it
+    expect(page.locator(".st-key-lesson-text").get_by_text("Not necessarily")).to_be_in_viewport()  # scrolled to it
+    assert bar.bounding_box()["height"] < 0.48 * 844
     fold.tap()
-    expect(answer).to_have_count(0)
-    assert bar.bounding_box()["height"] < 0.2 * 740
-    page.locator(".st-key-lesson-back button").tap()
-    expect(bar).to_contain_text("Step 6 of 7: ")
-    expect(page.locator(".st-key-lesson-text")).to_have_count(0)
-    fold.tap()
-    expect(page.locator(".st-key-lesson-text")).to_be_visible()
+    expect(page.locator(".st-key-lesson-text").get_by_text("Not necessarily")).to_have_count(0)
+    assert bar.bounding_box()["height"] <= 100
 
 
 WALK = {  # {assertion: URL, or "" to go on where the one before has ended}
@@ -133,8 +134,8 @@ WALK = {  # {assertion: URL, or "" to go on where the one before has ended}
     ),
     an_equation_of_one_line_wraps: "query_groups",
     the_stages_of_a_head_are_below_each_other: "heads?tab=stages",
-    the_question_of_a_step_is_read_without_scrolling: "rope?model=mla&tab=latent&lesson=mla&lesson_step=7",
-    the_bar_of_a_lesson_leaves_room_and_can_be_folded: (
+    the_whole_text_of_a_step_is_read_without_scrolling: "rope?model=mla&tab=latent&lesson=mla&lesson_step=7",
+    the_bar_of_a_lesson_is_low_until_its_text_is_asked_for: (
         "heads?layer=1&head=3&query=19&tab=writes&lesson=one-head&lesson_step=7"
     ),
 }

@@ -14,6 +14,7 @@ from attnviz.compute.view import View
 from attnviz.session.lesson import Lesson, placeholders
 from attnviz.session.page import Element
 from attnviz.session.pages import ALL, ELEMENTS, PAGES, by_purpose
+from attnviz.session.progress import Progress, TaskState
 from attnviz.ui.components import rope_pair
 from attnviz.ui.lesson_bar import spoken
 from attnviz.ui.pages.overview import FIRST_LESSON
@@ -158,8 +159,8 @@ def test_a_link_to_one_drawing_opens_the_tab_that_has_it() -> None:
     assert shown == {"published": True, "memory": False}
 
 
-def opened_step(lesson: Lesson, number: int) -> AppTest:
-    return opened(lesson.step(number).page.file, **lesson.settings(number).to_link())
+def opened_step(lesson: Lesson, number: int, **session: object) -> AppTest:
+    return opened(lesson.step(number).page.file, session, **lesson.settings(number).to_link())
 
 
 @pytest.mark.usefixtures("fewer_tokens")
@@ -206,19 +207,70 @@ def left(app: AppTest, name: str, number: int) -> AppTest:
     return app.button(key="lesson-leave").click().run()
 
 
-def test_the_text_of_the_steps_is_hidden_until_it_is_asked_for_again_and_shown_while_presenting() -> None:
+def test_the_whole_text_is_shown_from_the_step_on_at_which_it_was_asked_for_with_an_answer_and_while_presenting() -> (
+    None
+):
     lesson = EACH["one-head"]
     app = opened_step(lesson, 3)
+    assert is_brief(app) and f"## {lesson.step(3).title}" in said(app)
     app.button(key="lesson-answer").click().run()
+    assert not is_brief(app) and lesson.step(3).answer[:20] in said(app)
     app.button(key="lesson-fold").click().run()
-    assert "lesson-answer" not in keys_of_buttons(app) and f"Step 3 of 7: {lesson.step(3).title}" in said(app)
+    assert is_brief(app) and lesson.step(3).answer[:20] not in said(app)
     app.button(key="lesson-next").click().run()
-    assert lesson.step(4).text[:30] not in said(app) and f"Step 4 of 7: {lesson.step(4).title}" in said(app)
+    assert is_brief(app)
     app.button(key="present").click().run()
-    assert "lesson-fold" not in keys_of_buttons(app) and f"## {lesson.step(4).title}" in said(app)
+    assert not is_brief(app) and "lesson-fold" not in keys_of_buttons(app)
     app.button(key="present-leave").click().run()
     app.button(key="lesson-fold").click().run()
-    assert f"## {lesson.step(4).title}" in said(app)
+    app.button(key="lesson-next").click().run()
+    assert not is_brief(app) and f"Step 5 of 7 · Look at: {ELEMENTS[lesson.step(5).target].name}" in said(app)
+
+
+def is_brief(app: AppTest) -> bool:
+    return "bar-brief" in {key for key, _ in keyed(app._tree[3])}  # streamlit's container at the bottom
+
+
+def last_step(name: str) -> AppTest:
+    """Open a lesson's last step with the whole text asked for before it, and say that it is not done."""
+    app = opened_step(EACH[name], len(EACH[name].steps), **{"whole text in a bar": (name, 1)})
+    assert is_brief(app)  # it asks something on the page
+    assert "done once answered, or with “Next”" in said(app) and done(app, name) == ""
+    return app
+
+
+def done(app: AppTest, name: str) -> str:
+    return app.session_state["progress"].lessons[name].done
+
+
+def test_a_lesson_with_questions_at_its_end_is_done_when_they_are_answered() -> None:
+    app = last_step("cache-cost")
+    app.button(key="start-set").click().run()
+    assert "Question 1 of 5 is open." in said(app)
+    while "next" in keys_of_buttons(app) or not done(app, "cache-cost"):  # what is missed is asked again
+        next(button for button in app.button if button.label == "I do not know").click().run()
+        app.button(key="next").click().run()
+    assert "0 of 5 right" in said(app) and "Step 7 of 7 · lesson done" in said(app)
+
+
+def test_a_lesson_with_a_mistake_at_its_end_is_done_when_it_is_answered_or_shown() -> None:
+    app = last_step("score-to-weight")
+    app.button(key="skip-mistake").click().run()
+    assert done(app, "score-to-weight") and "lesson done" in said(app)
+
+
+def test_a_lesson_with_a_task_at_its_end_is_done_when_it_is_passed_or_by_going_on() -> None:
+    app = last_step("mla")
+    assert app.button(key="lesson-next").proto.type == "secondary"
+    app.button(key="lesson-next").click().run()
+    assert done(app, "mla") and linked(app)["lesson"] != "mla"
+    passed = opened_step(EACH["mla"], 99, progress=Progress(tasks={"mla": TaskState("2026-11-28")}))
+    assert done(passed, "mla") and passed.button(key="lesson-next").proto.type == "primary"
+
+
+def test_a_lesson_without_questions_at_its_end_is_done_there() -> None:
+    app = opened_step(EACH["one-head"], len(EACH["one-head"].steps))
+    assert done(app, "one-head") and "Step 7 of 7 · lesson done" in said(app)
 
 
 def test_the_first_step_on_rope_names_the_controls_of_its_element() -> None:

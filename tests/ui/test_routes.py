@@ -1,5 +1,6 @@
 """The route bar without a browser: it leads on, skips what is done, and goes on where it was."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -31,7 +32,9 @@ def test_a_route_begins_on_the_front_page_with_its_first_item():
     app = opened(FRONT)
     press(app, "begin-interview-20")
     assert linked(app)["lesson"] == ROUTE.items[0].link["lesson"] and linked(app)["route"] == "interview-20"
-    assert f"{ROUTE.title}, item 1 of {len(ROUTE.items)}, {ROUTE.minutes} minutes left" in said(app)
+    assert f"Step 1 of 8 · item 1 of {len(ROUTE.items)}, {ROUTE.minutes} minutes left" in said(app)
+    press(app, "lesson-fold")  # all of it
+    assert f"{ROUTE.title}, item 1 of 4, {ROUTE.minutes} minutes left (4 items not done)" in said(app)
     (state,) = app.session_state["progress"].routes.values()
     assert state.began == state.at and not state.done
 
@@ -43,7 +46,7 @@ def test_it_skips_what_is_done_and_next_marks_an_item_as_done():
     press(app, "begin-interview-20")
     assert linked(app)["route_item"] == "2" and f"## {mistake.title}" in said(app)
     left = ROUTE.minutes - first.minutes
-    assert f"item 2 of 4, {left} minutes left" in said(app)
+    assert f"Item 2 of 4, {left} minutes left" in said(app)
     assert app.button(key="route-next").label == f"Next: {aloud.title}"
     press(app, "route-next")
     assert linked(app)["route_item"] == "3" and app.session_state["progress"].routes["interview-20"].done == (
@@ -269,3 +272,30 @@ def test_the_front_page_names_the_next_lesson_where_no_route_is_open(monkeypatch
     label, link = next(each for each in links if each[0].startswith("Next lesson"))
     assert label == f"Next lesson: **{second.title}**, step 3 of {len(second.steps)}"
     assert (link["lesson"], link["lesson_step"]) == (second.name, "3")
+
+
+def minutes_left(app) -> int:
+    (said_in,) = (each.value for each in app.caption if "minute" in each.value and "left" in each.value)
+    return int(re.search(r"(\d+) minutes? left", said_in)[1])
+
+
+def test_the_minutes_left_are_those_of_the_items_that_are_not_done_whatever_showed_that_they_are():
+    of = routes.routes()["interview-20"]
+    lesson, mistake, aloud, questions = of.items
+    app = opened(FRONT)
+    press(app, "begin-interview-20")
+    seen = [minutes_left(app)]
+    for _ in range(len(lessons.lesson(lesson.link["lesson"]).steps) - 1):
+        press(app, "lesson-next")
+        seen.append(minutes_left(app))
+    press(app, "route-next")
+    for key in ("skip-line", "skip-mistake"):  # its answer is shown, and nothing is found
+        seen.append(minutes_left(app))
+        press(app, key)
+    assert "This item is done." in said(app) and mistake.id in app.session_state["progress"].routes[of.name].done
+    seen.append(minutes_left(app))
+    press(app, "route-back")
+    seen.append(minutes_left(app))
+    after_lesson = of.minutes - lesson.minutes
+    after_mistake = after_lesson - mistake.minutes
+    assert seen == [of.minutes] * 7 + [after_lesson] * 3 + [after_mistake] * 2

@@ -114,15 +114,17 @@ def _lesson(view: View, number: int, lesson: Lesson, kept: LessonState | None) -
         icon_position="right", query_params=lesson.settings(at or 1).to_link(),
     )  # fmt: skip
     steps = f"{count(len(lesson.steps), 'step')}, about {count(lesson.minutes, 'minute')}"
-    st.caption(f"{lesson.about} {steps}.{_where(at, open_now, kept)}")
+    st.caption(f"{lesson.about} {steps}.{_where(lesson, at, open_now, kept)}")
 
 
-def _where(at: int, open_now: bool, kept: LessonState | None) -> str:
+def _where(lesson: Lesson, at: int, open_now: bool, kept: LessonState | None) -> str:
     """Say where the person is in a lesson, or when they were through with it."""
     if open_now:
         return f" You are at step {at}."
     if kept and kept.done:
         return f" Done on {day(kept.done)}."
+    if at == len(lesson.steps) and lesson.step(at).asks:
+        return f" You reached step {at}, which asks something: the lesson is done once that is answered."
     return f" You reached step {at}: it opens there." if at else ""
 
 

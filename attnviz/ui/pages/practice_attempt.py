@@ -21,7 +21,7 @@ from attnviz.practice.drills.answers import (
     SpokenAnswer,
 )
 from attnviz.server.selectors import COMPONENT, FORM
-from attnviz.ui import charts, route_bar, state
+from attnviz.ui import charts, lesson_bar, state
 from attnviz.ui import progress as kept
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
@@ -71,7 +71,7 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     if attempt.done and attempt.of == "interview":  # at its end, and again with each point that is ticked then
         kept.keep_mock(practice_kept.id_of_mock(), interview.summary(attempt))
     if attempt.done and attempt.of == "set":
-        route_bar.ended_set()
+        lesson_bar.ended_set()
     practice_kept.keep(attempt)
 
 

@@ -1,0 +1,58 @@
+"""What the bars of lessons and routes share: three lines of text beside the buttons, until the whole text is asked for.
+
+A bar covers the page's lower edge, where answers and what leads on from them appear. So it is whole where a person has
+asked for that: at each step that is read, and at one that asks something on the page only if they asked there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+
+Place = tuple[str, int]  # name of a lesson or route, number of its step or item
+ICONS = {"back": ":material/arrow_back:", "return": ":material/undo:"}  # a narrow bar has no room for the labels
+_WHOLE = "whole text in a bar"  # session key: the place where it was asked for
+
+
+def is_whole(place: Place, *, asks: bool) -> bool:
+    """Check whether the whole text is shown. asks: whether the page asks something at this place."""
+    at = st.session_state.get(_WHOLE)
+    return at == place or (at is not None and not asks)
+
+
+def show_whole(place: Place) -> None:
+    """Show the whole text here, and at the steps to read after it."""
+    st.session_state[_WHOLE] = place
+
+
+def fold() -> None:
+    """Show the beginning of the text."""
+    st.session_state.pop(_WHOLE, None)
+
+
+@contextmanager
+def text(*, whole: bool) -> Iterator[None]:
+    """Container of a bar's text; bars.css cuts it off where it is not whole."""
+    with st.container(key="lesson-text"):
+        if whole:
+            yield
+        else:
+            with st.container(key="bar-brief"):
+                yield
+
+
+def fold_button(place: Place, name: str, *, whole: bool, then: Callable[[], None] | None = None) -> None:
+    """Button for the whole text, or for its beginning. name: of the bar. then: what else happens as it is folded."""
+    label, icon = ("Less", "expand_more") if whole else ("Whole text", "expand_less")
+    st.button(label, key=f"{name}-fold", icon=f":material/{icon}:", on_click=_turn, args=(place, whole, then))
+
+
+def _turn(place: Place, whole: bool, then: Callable[[], None] | None) -> None:
+    if not whole:
+        show_whole(place)
+        return
+    fold()
+    if then:
+        then()
