@@ -138,8 +138,8 @@ def test_two_points_that_say_the_same_are_noticed() -> None:
 
 
 NAMES = (  # models and formats that are said as they are written
-    r"DeepSeek-V\d(?:\.\d)?|Llama \d(?:\.\d)?(?: \d+B)?|Gemma \dn?(?: \d+B)?|Qwen\d(?: Next)?|GLM-4|GQA-8|M2\b|T5\b|"
-    r"Kimi K2|PCIe \d"
+    r"DeepSeek-V\d(?:\.\d)?|V3\.2|Llama \d(?:\.\d)?(?: \d+B)?|Gemma \dn?(?: E?\d+B)?|Qwen\d(?:\.\d)?(?: Next| \d+B)?|"
+    r"GLM-4|GQA-8|M2\b|T5\b|Kimi K2|PCIe \d"
 )
 NO_NUMBERS = r"t\+1|b?float(?:16|32)|bf16|− q, 0|T − 1|l = 0|1 \+ 2 \+|\((?:\d, ?\d|B, [^)]*)\)|\b[01]( [01]){3,}|exp\(|min\(1|[−-]2i|2π|\b[24]·|T²|O\(n²?\)|D/2|n\(n\+1\)/2|1/√D?|\b16[ -]bits?|16-bit|int[48]|(?:per|each) 32 numbers|8/3|1 \+ 4c|1/\(1 −|1 \+ α|top-[kp1]\b"  # noqa: E501
 SPELLED = re.compile(

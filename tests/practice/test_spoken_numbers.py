@@ -36,7 +36,7 @@ class Sizes:
     theta: float = 0
     rotated: int = 0
     trained: int = 0
-    caches: tuple[tuple[int, int, int | None], ...] = ()
+    caches: tuple[tuple[int, float, int | None], ...] = ()
     state: int = 0
     facts: dict[str, int] = field(default_factory=dict)
 
@@ -84,13 +84,18 @@ MODELS = {
     "deepseek-v3": deepseek(),
     "deepseek-v3.1": deepseek(),
     "deepseek-v3.2": deepseek(INDEX_DIM),
+    "deepseek-v4-pro": Sizes(61, caches=(  # an entry for four tokens, with an index key, or for 128; a window of 128
+        (30, (512 + 128) / 4, None), (31, 512 / 128, None), (61, 512, 128),
+    )),
     "gemma-3-27b": Sizes(62, caches=((52, 2 * 16 * 128, 1024), (10, 2 * 16 * 128, None)), facts={"full": 10}),
+    "gemma-4-e4b": Sizes(42, facts={"readers": 18}),
     "gemma-3n-e4b": Sizes(35, caches=((16, 2 * 2 * 256, 512), (4, 2 * 2 * 256, None)), facts={"readers": 15}),
     "gpt-oss-20b": Sizes(24, caches=((12, 2 * 8 * 64, 128), (12, 2 * 8 * 64, None)), facts={"full": 12}),
     "qwen3-next-80b-a3b": Sizes(  # 32 value heads of 128 × 128, float32; convolutions keep four inputs in bf16
         48, d_model=2048, caches=((12, 2 * 2 * 256, None),), facts={"full": 12, "states": 36},
         state=36 * (32 * 128 * 128 * 4 + (2 * 16 * 128 + 32 * 128) * 4 * BF16),
     ),
+    "qwen3.5-397b-a17b": Sizes(60, facts={"full": 60 // 4, "states": 60 - 60 // 4}),  # full_attention_interval 4
     "kimi-linear-48b-a3b": Sizes(27, facts={"full": 7, "states": 20}),
     "minimax-text-01": Sizes(80, facts={"full": 10, "states": 70}),
     "minimax-m2": Sizes(62, facts={"full": 62}),
@@ -262,7 +267,7 @@ VALUES = {
 }  # fmt: skip
 NAMES = {"published", "accelerator"}
 UNITS = {
-    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "GB": 1e9, "TB": 1e12, "K": 2**10, "%": 0.01, "ms": 1e-3,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "GB": 1e9, "TB": 1e12, "K": 2**10, "M": 2**20, "%": 0.01, "ms": 1e-3,
     "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12,
 }  # fmt: skip
 
