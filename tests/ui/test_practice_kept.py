@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.compute import interview
+from attnviz.compute import interview, lessons, routes
 from attnviz.practice.drills import question_set
 from attnviz.practice.drills.answers import SpokenAnswer
-from attnviz.session.progress import Progress, merge, parsed
+from attnviz.session.progress import Progress, RouteState, merge, parsed
 from attnviz.session.settings import Settings
 from attnviz.session.unfinished import Unfinished
 from tests.pages import FRONT, HEADS, PRACTICE, checked, linked, opened, said, sentences
@@ -138,6 +138,27 @@ def test_another_tab_offers_it_and_goes_on_where_it_was_begun():
     assert linked(other) == {**SET, **in_route} and "Question 1 of 3" in said(other)
 
 
+def test_an_item_of_a_route_and_a_step_of_a_lesson_go_on_as_such():
+    route = routes.routes()["interview-60"]
+    n, item = next((n, each) for n, each in enumerate(route.items, 1) if each.link.get("tab") == "interview")
+    at = {**item.link, "route": route.name, "route_item": str(n)}
+    app = give(press(opened(PRACTICE, **at), "start-interview"), "")
+    assert "Question 2 of 8 is open." in said(app)
+    again = reloaded(app, **at)
+    assert "Question 2 of 8 is open." in said(again) and "Question 2 of 8 · " in said(again)
+    other = press(in_another_tab(app, FRONT), "go-on-interview")
+    assert linked(other) == at and "Question 2 of 8 is open." in said(other)
+    press(press(other, "end-now"), "keep-card")
+    assert item.is_done(held(other), RouteState("2026-11-28T20:00:00Z", ""), "2026-11-29")
+
+    lesson = lessons.lessons()[0]["cache-cost"]
+    step = next(n for n in range(1, 99) if lesson.step(n).page.path == "practice")
+    in_lesson = lesson.settings(step).to_link()
+    app = give(press(opened(PRACTICE, **in_lesson), "start-set"), "")
+    other = press(in_another_tab(app, FRONT), "go-on-set")
+    assert linked(other) == in_lesson and "Question 1 of 5" in said(other)
+
+
 def test_a_link_to_other_settings_shows_its_own_start_and_offers_what_is_kept():
     app = press(opened(PRACTICE, **SET), "start-set")
     other = in_another_tab(app, subject="cost", questions="2")
@@ -188,6 +209,26 @@ def test_another_tab_that_goes_on_is_followed():
     give(other, "")
     app.session_state["progress"] = merge(held(app), held(other))
     assert "Question 4 of 8" in said(checked(app.run()))
+
+
+def test_a_card_whose_points_are_half_ticked_stands_there_again_until_it_is_graded():
+    link = {"tab": "aloud", "card": "bytes-per-token"}
+    app = press(opened(PRACTICE, **link), "points")
+    for i in (0, 2):
+        app.main.checkbox[i].check()
+        checked(app.run())
+    again = reloaded(app, **link)
+    assert [box.value for box in again.main.checkbox][:4] == [True, False, True, False]
+    again.segmented_control[0].set_value("drills")
+    checked(again.run()).segmented_control[0].set_value("aloud")  # a box that is not drawn loses its value in Streamlit
+    assert [box.value for box in checked(again.run()).main.checkbox][:4] == [True, False, True, False]
+    other = in_another_tab(app, **link)
+    assert not other.main.checkbox and other.button(key="points")  # the points would give the answer away
+    assert not [key for key in keys(in_another_tab(app, FRONT)) if key.startswith("go-on-")]
+    press(again, "grade-2")
+    assert held(again).unfinished["aloud"].ended and not reloaded(again, **link).main.checkbox
+    press(press(other, "points"), "next-card")
+    assert merge(held(again), held(other)).unfinished["aloud"].ended
 
 
 def test_what_this_version_cannot_build_is_dropped_with_a_sentence():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
+from dataclasses import replace
+
 import streamlit as st
 
 from attnviz.compute import spoken as compute
@@ -10,7 +13,8 @@ from attnviz.compute.view import View
 from attnviz.figures.drawing import as_label, escaped
 from attnviz.phrases import count, day, listed
 from attnviz.practice.drills import LEVELS
-from attnviz.ui import controls, interview_day, progress, route_bar, state
+from attnviz.session.unfinished import ALOUD, Unfinished
+from attnviz.ui import controls, interview_day, progress, route_bar, state, this_tab
 from attnviz.ui.components.spoken_timer import spoken_timer
 
 POINTS = "spoken points"  # session key: the id of the card whose points are shown
@@ -21,6 +25,7 @@ GRADES = ("Again", "Hard", "Good", "Easy")
 
 def show(view: View) -> None:
     """Draw the question that the address names, or the one that comes next."""
+    _take_up()
     today, deck = progress.today(), compute.deck()
     states = progress.get().coming(today.isoformat())
     which = view.settings.deck
@@ -68,6 +73,7 @@ def is_graded(card: str) -> bool:
 
 def still_to_do(card: str) -> str | None:
     """Say what is still to be done with the card of a route's item; None once it is graded, "" before its points."""
+    _take_up()
     if is_graded(card):
         return None
     return "Tick what you said, then choose how well you said it." if st.session_state.get(POINTS) == card else ""
@@ -109,10 +115,11 @@ def _in_days(days: int) -> str:
 def _answer(card: Card) -> None:
     """The points to tick, the model answer, the follow-ups, and the view that shows it."""
     st.markdown("### What a good answer says", help=_sources(card))
-    ticked = [
-        st.checkbox(as_label(compute.filled(point.text, card)), key=f"point-{card.id}-{i}")
-        for i, point in enumerate(card.points)
-    ]
+    before, ticked = _ticked(card), []
+    for i, point in enumerate(card.points):
+        st.session_state.setdefault(_point(card.id, i), i in before)  # a box that was not drawn has lost its tick
+        label = as_label(compute.filled(point.text, card))
+        ticked.append(st.checkbox(label, key=_point(card.id, i), on_change=_keep, args=(card,)))
     st.caption(f"{sum(ticked)} of {count(len(ticked), 'point')} said")
     with st.expander("A model answer of 90 seconds"):
         st.markdown(escaped(compute.filled(card.answer, card)))
@@ -153,12 +160,14 @@ def _grades(card: Card) -> None:
 def _show_points(card: Card) -> None:
     st.session_state[POINTS] = card.id
     st.session_state.pop(GRADED, None)
+    _keep(card)
     state.change(card=card.id)
     state.rerun("tabs")
 
 
 def _take(card: Card, grade: int) -> None:
     progress.set_card(card.id, compute.after(progress.get().cards.get(card.id), grade, progress.today()))
+    _end()
     if _is_item(card.id):
         route_bar.did_item()  # however it was said: what is due again is listed as due
         st.session_state[GRADED] = card.id
@@ -168,6 +177,7 @@ def _take(card: Card, grade: int) -> None:
 
 
 def _ask_again() -> None:
+    _end()
     for name in (POINTS, GRADED):
         st.session_state.pop(name, None)
     state.rerun("tabs")
@@ -180,6 +190,7 @@ def _next(card: Card) -> None:
     chosen = compute.queue(compute.of(compute.deck(), state.current().deck, states, today), states, today)
     after = compute.following(card, chosen)
     st.session_state.pop(POINTS, None)
+    _end()
     state.change(card=after.id if after else "")
     state.rerun("tabs")
 
@@ -187,3 +198,48 @@ def _next(card: Card) -> None:
 def place() -> str:
     """Name what is on screen, for the keyboard's focus."""
     return f"{state.current().card} {st.session_state.get(POINTS, '')} {st.session_state.get(GRADED, '')}"
+
+
+# ---- a card whose points are shown, and that is not graded yet, as the browser keeps it
+
+
+def _point(card: str, i: int) -> str:
+    return f"point-{card}-{i}"
+
+
+def _kept() -> Unfinished | None:
+    """Return what the browser keeps of the card whose points are shown in this tab."""
+    found = progress.get().unfinished.get(ALOUD)
+    return found if found and not found.ended and this_tab.runs(ALOUD) == found.id else None
+
+
+def _keep(card: Card) -> None:
+    """Keep that the points of this card are shown, and which of them are ticked."""
+    ticked = " ".join(str(i) for i in range(len(card.points)) if st.session_state.get(_point(card.id, i)))
+    found = _kept()
+    if found is None or found.asked != (card.id,):
+        before = progress.get().unfinished.get(ALOUD)
+        turn = before.turn + 1 if before else 0
+        found = Unfinished(secrets.token_hex(6), turn, progress.now(), ALOUD, asked=(card.id,))
+        this_tab.begin(ALOUD, found.id)
+    progress.keep_unfinished(replace(found, edits=found.edits + 1, given=(ticked,)))
+
+
+def _ticked(card: Card) -> set[int]:
+    """Return the points of this card that are ticked, as the browser keeps them."""
+    found = _kept()
+    given = " ".join(found.given) if found and found.asked == (card.id,) else ""
+    return {i for i in range(len(card.points)) if str(i) in given.split()}
+
+
+def _take_up() -> None:
+    """Show the points that were shown in this tab before it was loaded again."""
+    if POINTS not in st.session_state and (found := _kept()):
+        st.session_state[POINTS] = found.asked[0]
+
+
+def _end() -> None:
+    """Keep it no longer."""
+    if found := _kept():
+        this_tab.end(ALOUD)
+        progress.keep_unfinished(found.closed())
