@@ -8,14 +8,14 @@ from attnviz.session.unfinished import MOCK, Unfinished
 from attnviz.ui import progress, state, this_tab
 
 
-def offer(*, primary: bool) -> list[Unfinished]:
-    """Draw a button for each that does not run in this tab, and return them. primary: the first is the page's first."""
-    found = [each for each in progress.unfinished() if this_tab.runs(each.kind) != each.id]
+def offer(*, from_here: bool) -> list[Unfinished]:
+    """Draw a button for each, and return them. from_here: also for what runs in this tab."""
+    found = [each for each in progress.unfinished() if from_here or this_tab.runs(each.kind) != each.id]
     for i, each in enumerate(found):
         with st.container(key=f"unfinished-{each.kind}", horizontal=True, vertical_alignment="center", gap="small"):
             st.button(
                 f"**Go on with {each.said()}**", key=f"go-on-{each.kind}", icon=":material/resume:",
-                type="primary" if primary and not i else "secondary", on_click=_go_on, args=(each,),
+                type="secondary" if i else "primary", on_click=_go_on, args=(each,),
             )  # fmt: skip
             with st.popover("Drop it", type="tertiary", key=f"drop-{each.kind}"):
                 st.markdown(_lost(each))
@@ -34,10 +34,13 @@ def _go_on(found: Unfinished) -> None:
     from attnviz.compute import unfinished  # imported late: torch would delay the front page
     from attnviz.ui.pages import practice_kept
 
-    practice_kept.take_up(found)
+    if practice_kept.own_id() != found.id:
+        practice_kept.take_up(found)
     state.go("practice", state.changed(**unfinished.place(found)))
 
 
 def _drop(found: Unfinished) -> None:
+    if this_tab.runs(found.kind) == found.id:
+        this_tab.end(found.kind)
     progress.keep_unfinished(found.closed())
     state.redraw_progress()

@@ -54,7 +54,10 @@ def take(here: str, left: str, kept: Mapping[str, Unfinished], *, first: bool) -
 
 
 def with_time(found: Unfinished) -> Unfinished:
-    """Return it with the time that it has used, as far as the browser has noted it."""
+    """Return it with the time that it has used: by the clock here, else as far as the browser has noted it."""
+    id, end = st.session_state.get(_CLOCK, ("", math.inf))
+    if id == found.id and runs(found.kind) == id:
+        return found.with_spent(found.seconds - max(0.0, end - time.monotonic())) if end < math.inf else found
     id, _, left = st.session_state.get(_NOTED, "").partition(" ")
     try:
         seconds = float(left)

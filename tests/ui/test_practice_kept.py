@@ -1,6 +1,7 @@
 """An unfinished mock interview or set, without a browser: a reload, another tab, a link to other settings."""
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -136,6 +137,27 @@ def test_another_tab_offers_it_and_goes_on_where_it_was_begun():
     assert other.button(key="go-on-set").label == "**Go on with the set of 3 questions: question 1 of 3**"
     press(other, "go-on-set")
     assert linked(other) == {**SET, **in_route} and "Question 1 of 3" in said(other)
+
+
+def test_the_front_page_offers_what_runs_in_its_own_tab_too():
+    app, _ = mock_with_two_answers()
+    front = app.switch_page(FRONT)
+    front.query_params.clear()
+    checked(front.run())
+    assert "question 3 of 8, 15 minutes left" in front.button(key="go-on-interview").label
+    front.session_state["tab clock"] = (held(front).unfinished["interview"].id, time.monotonic() + 301)
+    assert "5 minutes left" in checked(front.run()).button(key="go-on-interview").label
+    attempt = front.session_state["practice attempt"]
+    press(front, "go-on-interview")
+    assert front.session_state["practice attempt"] is attempt and "Question 3 of 8" in said(front)
+
+    for front in (reloaded(app, FRONT), app):
+        checked(front.switch_page(FRONT).run())
+        press(front, "drop-interview-now")
+        assert "go-on-interview" not in keys(front)
+        checked(front.switch_page(PRACTICE).run())
+        assert {"start-interview", "start-set"} & {*keys(front)} and "another tab" not in sentences(front)
+        assert not sent(front)["here"] and sent(front)["clock"] is None
 
 
 def test_an_item_of_a_route_and_a_step_of_a_lesson_go_on_as_such():

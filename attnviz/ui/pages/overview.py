@@ -46,7 +46,7 @@ def first_thing(view: View) -> None:
     """What is unfinished, what is due today, where the person's route goes on; else a sentence and a lesson."""
     kept, today = progress.get(), progress.today().isoformat()
     due, following = kept.due(today), route_bar.open_item()
-    unfinished = offer_unfinished.offer(primary=True)
+    unfinished = offer_unfinished.offer(from_here=True)
     if not due and following is None and not unfinished:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(state.page().sentence, width="content")

@@ -124,7 +124,7 @@ def _others(attempt: Attempt | None, kind: str) -> bool:
     if why := st.session_state.get(practice_kept.GONE):
         st.warning(why)
     mock_runs = bool(attempt and _runs_elsewhere(attempt, kind))
-    kinds = [each.kind for each in offer_unfinished.offer(primary=True)]
+    kinds = [each.kind for each in offer_unfinished.offer(from_here=False)]
     if SET in kinds and kind == SET:
         st.caption("One set is kept at a time: to start another one drops this.")
     if kept_mock := kind == MOCK and MOCK in kinds:

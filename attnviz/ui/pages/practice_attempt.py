@@ -69,7 +69,7 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
         kept.record(**compute.to_store(compute.with_answers(progress(), attempt)))
     if attempt.done and attempt.of == "interview":  # at its end, and again with each point that is ticked then
-        kept.keep_mock(practice_kept.id_of_mock(), interview.summary(attempt))
+        kept.keep_mock(practice_kept.own_id(), interview.summary(attempt))
     if attempt.done and attempt.of == "set":
         lesson_bar.ended_set()
     practice_kept.keep(attempt)

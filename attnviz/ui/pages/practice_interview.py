@@ -51,7 +51,7 @@ def score_card(attempt: Attempt) -> None:
     """Draw the score card: by subject, by form with the time used, what to look at again, and each question."""
     card = compute.summary(attempt)
     st.markdown(f"## {card['right']} of {card['asked']} right in {compute.clock(card['used'])}")
-    if said := compute.compared(card, progress.other_mocks(practice_kept.id_of_mock())):
+    if said := compute.compared(card, progress.other_mocks(practice_kept.own_id())):
         st.markdown(escaped(said))
     if any(isinstance(question.answer, SpokenAnswer) for question in attempt.questions):
         st.caption(
@@ -137,7 +137,7 @@ def _tick(i: int, n: int) -> None:
     ticked = answer.ticked(attempt.given[i]) ^ {n}
     ticked_now = attempt.given_again(i, " ".join(["said", *map(str, sorted(ticked))]))
     practice_kept.keep(ticked_now)
-    progress.keep_mock(practice_kept.id_of_mock(), compute.summary(ticked_now))
+    progress.keep_mock(practice_kept.own_id(), compute.summary(ticked_now))
     state.rerun("tabs")
 
 
@@ -156,5 +156,5 @@ def _keep(attempt: Attempt) -> None:
 
 def _drop() -> None:
     """Close the score card, and keep nothing of it."""
-    progress.drop_mock(practice_kept.id_of_mock())
+    progress.drop_mock(practice_kept.own_id())
     attempts.leave()

@@ -26,9 +26,9 @@ def current() -> Attempt | None:
         if found := next((kept[kind] for kind in (MOCK, SET) if this_tab.runs(kind) and kind in kept), None):
             take_up(found)
     elif (found := kept.get(own.kind)) is None or found.id != own.id or found.ended:
-        _forget(own)
-        if found:
+        if found and this_tab.runs(own.kind) == own.id:
             st.session_state[GONE] = "It was ended in another tab, or another one was begun there."
+        _forget(own)
     elif found != own:
         take_up(found)
     return st.session_state.get(ATTEMPT)
@@ -99,8 +99,8 @@ def serial() -> int:
     return st.session_state.get(SERIAL, 0)
 
 
-def id_of_mock() -> str:
-    """Return the id under which the browser keeps the score card of this interview."""
+def own_id() -> str:
+    """Return the id under which the browser keeps the attempt, and the score card of an interview."""
     form = st.session_state.get(FORM)
     return form.id if form else ""
 
