@@ -57,11 +57,11 @@ class Accelerator:
 
     def peak(self) -> Value:
         """Return the peak FLOP/s under their letter."""
-        return letter("Π", self.flops, f"peak {self.arithmetic} FLOP/s", scientific=True)
+        return letter("Π", self.flops, f"peak {self.arithmetic} FLOP/s", digits=_decimals(self.flops), scientific=True)
 
     def rate(self) -> Value:
         """Return the bytes per second under their letter."""
-        return letter("β", self.bandwidth, scientific=True)
+        return letter("β", self.bandwidth, digits=_decimals(self.bandwidth), scientific=True)
 
     def times(self, n: int) -> Accelerator:
         """Return `n` of these: memory, bandwidth and FLOP/s added up."""
@@ -112,6 +112,11 @@ class Pass:
     def bound_by(self, accelerator: Accelerator) -> str:
         """Return the limit that takes longer: "memory" or "compute"."""
         return "memory" if self.reading_seconds(accelerator) >= self.work().value / accelerator.flops else "compute"
+
+
+def _decimals(number: float) -> int:
+    """Return the decimals of a data sheet's number in scientific notation: 2, or as many as it has."""
+    return next((n for n in range(2, 6) if float(f"{number:.{n}e}") == number), 2)
 
 
 def of_memory(gib: float, bandwidth_gb_s: float = 0) -> Accelerator:

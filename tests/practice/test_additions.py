@@ -24,7 +24,7 @@ LIKE = {  # the others: like Llama 3 8B
     "cache_of_mla": "deepseek-v2", "kv_heads_of_an_equal_cache": "deepseek-v2",
     "expanded_against_latent": "deepseek-v2", "numbers_rotated_in_mla": "deepseek-v2",
     "cache_behind_a_window": "gemma-2-9b", "growth_behind_windows": "gemma-2-9b",
-    "pairs_without_a_full_rotation": "gemma-2b",
+    "pairs_without_a_full_rotation": "mistral-7b-v0.3", "pairs_that_yarn_leaves": "mistral-7b-v0.3",
 }  # fmt: skip
 BESIDE = {"mla_against_gqa": ("deepseek-v2",)}  # what is drawn besides the model
 NAMES = [f"name {i}" for i in range(20)]

@@ -14,6 +14,7 @@ from attnviz.practice.drills.answers import (
     ShapeAnswer,
     Wrong,
 )
+from attnviz.practice.drills.question import _draws, tries
 from tests.practice.forms import listed, wrong_answers
 from tests.reading import numbers_where
 
@@ -30,6 +31,21 @@ def test_each_known_mistake_is_rejected_with_its_own_reason(name):
         if not isinstance(question.answer, OrderAnswer):
             assert [grade.explanation for grade in reasons] == listed(question.answer), where
             assert len({grade.explanation for grade in reasons}) == len(reasons), where
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_few_draws_are_thrown_away(name):
+    """Of the inputs that can be listed only those are drawn whose answers can be told apart."""
+    draws = [
+        next(n for n, q in enumerate(_draws(KINDS[name], seed), 1) if not q.answer.clashes()) for seed in range(40)
+    ]
+    assert sum(draws) <= 1.6 * len(draws)
+
+
+def test_no_draw_goes_on_for_ever():
+    with pytest.raises(RuntimeError, match="100 draws"):
+        for _ in tries():
+            pass
 
 
 def test_an_answer_near_a_known_mistake_is_not_accepted():
@@ -49,6 +65,7 @@ def test_an_answer_near_a_known_mistake_is_not_accepted():
         NumberAnswer(3, wrong=(Wrong(3, "A."),)),
         NumberAnswer(3, wrong=(Wrong(4, "A."), Wrong(4, "B."))),
         NumberAnswer(100, tolerance=0.01, wrong=(Wrong(101.5, "A."),)),
+        NumberAnswer(10 / 65, tolerance=0.01, wrong=(Wrong(0.15, "A."),)),
         ShapeAnswer((2, 3), (((2, 3), "A."),)),
         ShapeAnswer((2, 3), (((3, 2), "A."), ((3, 2), "B."))),
         CellAnswer(((0.0,),), (0, 0), (((0, 0), "A."),)),

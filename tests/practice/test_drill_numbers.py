@@ -76,7 +76,8 @@ def embedding_parameters(text: str) -> float:
 
 def weights_in_memory(text: str) -> float:
     N, bits = numbers_where("has # parameters.*at # bits", text)
-    return N * bits / 8 / 1000**3
+    scale, shared = numbers_where("a #-bit scale per # of", text) if "scale" in text else (0, 1)
+    return (N * bits + N / shared * scale) / 8 / 1000**3
 
 
 def numbers_added(text: str) -> float:
@@ -233,8 +234,12 @@ def sequences_that_fit(text: str) -> float:
 
 
 def time_to_first_token(text: str) -> float:
-    N, T, peak = numbers_where("has # parameters.* of # tokens.* is # TFLOP/s", text)
-    return 2 * N * T / (peak * 1e12) * 1e3
+    """Count the FLOPs token by token."""
+    T, peak, layers, output, rest = numbers_where(
+        "prompt of # tokens.* of # TFLOP/s.*multiply # weights.*layer # by the last.*sums take # TFLOP", text
+    )
+    flops = sum(2 * layers + (2 * output if t + 1 == T else 0) for t in range(int(T))) + rest * 1e12
+    return flops / (peak * 1e12) * 1e3
 
 
 def blocks_of_a_paged_cache(text: str) -> float:

@@ -6,13 +6,15 @@ import math
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from attnviz.equations import Expression, number_text
+from attnviz.equations import Expression, Value, number_text, replaced
 from attnviz.practice.drills.evaluate import evaluate
 from attnviz.practice.drills.reading import MAX_CHARS, Unreadable, bare, readings, separated, without_noun, written_out
 from attnviz.practice.drills.units import BINARY, BYTES, family_of, split
+
+HALF = 0.005  # the largest relative error of a number of three digits
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,12 @@ class NumberAnswer:
 
     def clashes(self) -> bool:
         """Check whether a known wrong answer cannot be told from the right number, or from another wrong one: the
-        numbers within the tolerance of both overlap."""
-        values = (self.value, *(each.value for each in self.wrong))
+        numbers within the tolerance of both overlap, or it is the right number rounded to its few decimals."""
+        wrong = [each.value for each in self.wrong]
         room = max(2 * self.tolerance, 1e-9)
-        return any(math.isclose(a, b, rel_tol=room, abs_tol=1e-9) for a, b in combinations(values, 2))
+        if any(math.isclose(a, b, rel_tol=room, abs_tol=1e-9) for a, b in combinations((self.value, *wrong), 2)):
+            return True
+        return any(abs(each - self.value) <= self._half_a_digit(repr(each), 1) for each in wrong)
 
     def _equal(self, a: float, b: float) -> bool:
         return math.isclose(a, b, rel_tol=max(self.tolerance, 1e-9), abs_tol=1e-9)
@@ -114,6 +118,8 @@ class NumberAnswer:
         if self.unit not in BYTES:
             return ""
         size = self.value * BYTES[self.unit]
+        if self._equal(value, 8 * self.value):
+            return "That is in bits: 8 bits are one byte."
         for other, factor in BYTES.items():
             if other != self.unit and self._equal(value, size / factor):
                 return f"That is the value in {other}; give it in {self.unit}."
@@ -344,6 +350,11 @@ def known(*pairs: tuple[Expression | float, str] | None) -> tuple[Wrong, ...]:
     return tuple(Wrong(float(v.value if isinstance(v, Expression) else v), why) for v, why in filter(None, pairs))
 
 
-def to_three_digits(value: float) -> float:
-    """Round as people round on the way to an answer."""
-    return float(f"{value:.3g}")
+def in_full(written: Expression) -> Expression:
+    """Return an expression whose numbers are printed with all their digits, so that they amount to the result."""
+
+    def exact(value: Value) -> Value:
+        decimals = next((n for n in (2, 3, 4) if float(f"{value.number:.{n}e}") == value.number), None)
+        return replace(value, digits=decimals, scientific=decimals is not None) if value.scientific else value
+
+    return replaced(written, exact)

@@ -18,7 +18,7 @@ from attnviz.phrases import listed
 from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.cost import described, plain
 from attnviz.practice.drills.heads import published_with
-from attnviz.practice.drills.question import Question, kind
+from attnviz.practice.drills.question import Question, kind, tries
 
 QUANTISED = ("decode", {"tab": "bounded"})
 FLOAT = torch.float64
@@ -29,7 +29,7 @@ FLOAT = torch.float64
 
 @kind("cost", 1, "cache-cost")
 def times_smaller_when_quantised(rng: random.Random) -> Question:
-    bits, block = rng.choice((4, 8)), rng.choice((32, 64, 128))
+    bits, block = rng.choice(((4, 32), (4, 64), (4, 128), (8, 32), (8, 64)))  # not (8, 128): 1.97 is almost 2
     id, m = published_with(rng, lambda m: m.attention in ("mha", "gqa") and m.head_dim % block == 0)
     times = kv_cache_bytes(m, 1) / kv_cache_bytes(m, 1, bits=bits, block_size=block)
     number, scale = Value(bits, "q", "bits per number"), Value(SCALE_BITS, "s", "bits per scale")
@@ -39,7 +39,7 @@ def times_smaller_when_quantised(rng: random.Random) -> Question:
         f"scale per {block} numbers. How many times smaller does it become?",
         NumberAnswer(
             times,
-            tolerance=0.005,
+            tolerance=0.01,
             wrong=known(
                 (16 / bits, "You left out the scales."),
                 (16 / (bits + SCALE_BITS), f"A scale is shared by {block} numbers."),
@@ -68,7 +68,7 @@ def cache_shared_by_layers(rng: random.Random) -> Question:
         NumberAnswer(
             size,
             "B",
-            0.005,
+            0.005,  # of 80 layers in runs of 3, 27 caches are 1.2 % more than 80 / 3
             known(
                 (whole, "That is with a cache for each layer."),
                 (size / 2, "You counted K and V once."),
@@ -113,7 +113,7 @@ def _clear(exact: float) -> bool:
 @kind("decoding", 1)
 def integer_of_a_quantised_number(rng: random.Random) -> Question:
     m = LARGEST[8]
-    while True:
+    for _ in tries():
         largest, x = rng.randrange(150, 900) / 100, rng.choice((-1, 1)) * rng.randrange(20, 140) / 100
         if _clear(x / largest * m):
             break
@@ -144,7 +144,7 @@ def integer_of_a_quantised_number(rng: random.Random) -> Question:
 @kind("decoding", 2)
 def read_back_after_quantising(rng: random.Random) -> Question:
     m, step = LARGEST[4], rng.choice((0.25, 0.5, 1.0, 2.0))
-    while True:
+    for _ in tries():
         x = rng.choice((-1, 1)) * rng.randrange(5, int(90 * step * m)) / 100
         if _clear(x / step):
             break

@@ -27,9 +27,9 @@ from attnviz.equations import Equation, Value, function, total
 from attnviz.mechanisms import letter
 from attnviz.modules import KVCache
 from attnviz.phrases import count
-from attnviz.practice.drills.answers import NumberAnswer, known
+from attnviz.practice.drills.answers import NumberAnswer, in_full, known
 from attnviz.practice.drills.cost import cache_page, is_plain, plain
-from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.question import Options, Question, kind, tries
 from attnviz.practice.drills.ranks import ranked
 
 
@@ -136,18 +136,25 @@ def most_probable(rng: random.Random) -> Question:
 
 def _distribution(rng: random.Random, n: int) -> list[int]:
     """Draw n distinct percentages that sum to 100, largest first."""
-    while True:
+    for _ in tries():
         cuts = sorted(rng.sample(range(1, 100), n - 1))
         shares = sorted((b - a for a, b in zip((0, *cuts), (*cuts, 100), strict=True)), reverse=True)
         if len(set(shares)) == n:
             return shares
+    raise AssertionError("tries() ends with an error")
+
+
+def _cuts(shares: list[int], sums: list[int]) -> list[int]:
+    """List the p, in per cent, that are not near a cumulative sum and that too few of the shares reach alone."""
+    kept = {x: sum(s < x for s in sums) + 1 for x in range(30, 97) if min(abs(x - s) for s in sums) > 1}
+    return [x for x, n in kept.items() if abs(sum(s >= 100 - x for s in shares) - n) > 1] or list(kept)
 
 
 @kind("decoding", 2, "next-token")
 def kept_by_top_p(rng: random.Random) -> Question:
     shares = _distribution(rng, 6)
     sums = [sum(shares[: i + 1]) for i in range(6)]
-    p = rng.choice([x for x in range(30, 97) if min(abs(x - s) for s in sums) > 1])
+    p = rng.choice(_cuts(shares, sums))
     logits = torch.tensor(shares, dtype=torch.float64).log()
     kept = int(keep_top_p(logits, p / 100).isfinite().sum())
     return Question(
@@ -214,11 +221,12 @@ def _fitting(
 
     bound: the limit of the step, "memory" or "compute". least_cache: bytes of cache per byte of weights.
     """
-    while True:
+    for _ in tries():
         batch, tokens = rng.choice(batches), rng.choice(contexts)
         fits = partial(_fits, batch=batch, tokens=tokens, bound=bound, least_cache=least_cache)
         if found := on_a_machine(rng, fits):
             return *found, batch, tokens
+    raise AssertionError("tries() ends with an error")
 
 
 def in_16_bits(a: Accelerator) -> str:
@@ -267,8 +275,8 @@ def what_bounds(rng: random.Random) -> Question:
         f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's ridge is "
         f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic.",
         (
-            Equation(decode_cost(m, tokens, batch), "f", scientific=True, meaning="FLOPs per step"),
-            Equation(step.intensity_cost(), unit="FLOPs per byte", digits=1),
+            Equation(in_full(decode_cost(m, tokens, batch)), "f", meaning="FLOPs per step"),
+            Equation(in_full(step.intensity_cost()), unit="FLOPs per byte", digits=1),
             Equation(a.ridge_cost(), "ridge", r"\text{ridge}", unit="FLOPs per byte", digits=1),
         ),
         ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
@@ -295,7 +303,7 @@ def tokens_per_second(rng: random.Random) -> Question:
             ),
         ),
         "Each step reads these weights and the whole cache once; at batch size 1, memory bandwidth is the limit.",
-        (Equation(a.rate() / step.read(), unit="tokens/s"),),
+        (Equation(a.rate() / in_full(step.read()), unit="tokens/s"),),
         ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "tab": "speed"}),
     )
 

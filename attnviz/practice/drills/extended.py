@@ -81,13 +81,18 @@ def own_scaling(m: ModelConfig) -> RopeScaling | None:
     return RopeScaling.of({name: value for name, value in fields.items() if name != _SAID} or None)
 
 
-def extended(rng: random.Random, *methods: str, wanted: Callable[[Extended], bool] = lambda _: True) -> Extended:
+def extended(
+    rng: random.Random,
+    *methods: str,
+    wanted: Callable[[Extended], bool] = lambda _: True,
+    factors: tuple[int, ...] = FACTORS,
+) -> Extended:
     """Draw a published model whose configuration has one of these methods or, as often, one without scaling of which
     a question can suppose it. No configuration here has NTK-aware scaling, and Llama 3's is supposed of none."""
     method = rng.choice(methods)
     if method == "llama3" or (method != "ntk" and rng.random() < 0.5):
         return _own(published_with(rng, lambda m: _has(m, method) and wanted(_own(m)))[1])
-    factor = rng.choice(FACTORS)
+    factor = rng.choice(factors)
     return _supposed(
         published_with(rng, lambda m: _is_unscaled(m) and wanted(_supposed(m, method, factor)))[1], method, factor
     )

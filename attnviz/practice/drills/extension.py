@@ -16,7 +16,7 @@ from attnviz.equations import Equation, Expression, Value, function
 from attnviz.mechanisms import letter
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import scaled_rope_frequencies
-from attnviz.practice.drills.answers import NumberAnswer, known, to_three_digits
+from attnviz.practice.drills.answers import HALF, NumberAnswer, known
 from attnviz.practice.drills.extended import METHODS, Extended, extended, leaves_from, rotations, times
 from attnviz.practice.drills.heads import published_with
 from attnviz.practice.drills.question import Options, Question, kind
@@ -158,10 +158,9 @@ def _has_slow_pairs(m: ModelConfig) -> bool:
 
 
 def _is_clear(D: int, base: float, tokens: int, times: float = 1) -> bool:
-    """Check that who rounds each step to three digits finds the same last pair that rotates so often."""
-    slowest = to_three_digits(math.log(to_three_digits(tokens / to_three_digits(2 * math.pi * times))))
-    index = D / 2 * to_three_digits(slowest / to_three_digits(math.log(base)))
-    return math.floor(index) + 1 == int((rotations(D, base, tokens) >= times).sum())
+    """Check that who rounds on the way to three digits finds the same last pair that rotates so often."""
+    index = D / 2 * math.log(tokens / (2 * math.pi * times)) / math.log(base)
+    return math.floor(index * (1 - HALF)) == math.floor(index * (1 + HALF))
 
 
 def _values(D: int, base: float, tokens: int, meaning: str) -> tuple[Value, Value, Value]:
@@ -181,7 +180,7 @@ def _last_pair(width: Expression, base: Expression, slowest: Expression) -> Expr
 
 @kind("rope", 2, "longer-contexts")
 def base_of_ntk_scaling(rng: random.Random) -> Question:
-    e = extended(rng, "ntk")
+    e = extended(rng, "ntk", factors=(4, 8))
     D, base, factor = e.width, e.base, int(e.scaling.factor)
     new = float(scaled_rope_frequencies(D, base, e.scaling)[1]) ** (-D / 2)
     width, old, _ = _values(D, base, 1, "")
@@ -235,27 +234,14 @@ def scores_under_yarn(rng: random.Random) -> Question:
 
 @kind("rope", 3, "longer-contexts")
 def pairs_that_yarn_leaves(rng: random.Random) -> Question:
-    e = extended(rng, "yarn", "llama3", wanted=_leaves_clearly)
-    D, base, S, least = e.width, e.base, e.trained, leaves_from(e.scaling)
-    assert S is not None
-    n = int((e.slowed > 1 - 1e-9).sum())
-    width, old, tokens = _values(D, base, S, "tokens of the original context")
-    turns = rotations(D, base, S)
-    once, without_turn = int((turns >= 1).sum()), int((2 * math.pi * turns >= least).sum())
+    e = extended(rng, "yarn", "llama3", wanted=lambda e: not _left(e).clashes())
+    least = leaves_from(e.scaling)
+    width, old, tokens = _values(e.width, e.base, e.trained or 0, "tokens of the original context")
     often = Value(least, "β", "rotations", latex=r"\beta")
-    leaves = "leaves" if e.own else "would leave"
     return Question(
-        f"{e.told}. This {leaves} the pairs unchanged that rotate at least {times(least)} within the original context. "
-        f"{e.rotation}. How many pairs are these?",
-        NumberAnswer(
-            n,
-            wrong=known(
-                (n - 1, "That is the index of the last one; pairs are counted from 0."),
-                (once, "These rotate at least once.") if once != n else None,
-                (without_turn, "A full rotation is 2π, not 1.") if without_turn != once else None,
-                (D // 2 - n, "These are the pairs that are slowed."),
-            ),
-        ),
+        f"{e.told}. This {'leaves' if e.own else 'would leave'} the pairs unchanged that rotate at least "
+        f"{times(least)} within the original context. {e.rotation}. How many pairs are these?",
+        _left(e),
         "Pair j rotates S / (2π · base^(2j / D)) times. The last pair with β rotations or more has the index "
         "⌊D / 2 · ln(S / (2π · β)) / ln(base)⌋, and pairs are counted from 0.",
         (Equation(function("floor", _last_pair(width, old, tokens / (TURN * often))) + 1),),
@@ -263,8 +249,22 @@ def pairs_that_yarn_leaves(rng: random.Random) -> Question:
     )
 
 
-def _leaves_clearly(e: Extended) -> bool:
-    return e.trained is not None and _is_clear(e.width, e.base, e.trained, leaves_from(e.scaling))
+def _left(e: Extended) -> NumberAnswer:
+    """Return how many pairs keep their frequency; one that clashes where that depends on rounding."""
+    assert e.trained is not None
+    least, turns = leaves_from(e.scaling), rotations(e.width, e.base, e.trained)
+    n = int((e.slowed > 1 - 1e-9).sum())
+    once, without_turn = int((turns >= 1).sum()), int((2 * math.pi * turns >= least).sum())
+    clear = _is_clear(e.width, e.base, e.trained, least)
+    return NumberAnswer(
+        n,
+        wrong=known(
+            (n - 1 if clear else n, "That is the index of the last one; pairs are counted from 0."),
+            (once, "These rotate at least once.") if once != n else None,
+            (without_turn, "A full rotation is 2π, not 1.") if without_turn != once else None,
+            (e.width // 2 - n, "These are the pairs that are slowed.") if e.width // 2 - n != once else None,
+        ),
+    )
 
 
 @kind("rope", 3, "longer-contexts")
@@ -273,7 +273,7 @@ def frequency_inside_the_ramp(rng: random.Random) -> Question:
     s, j = e.scaling.factor, rng.choice(_inside(e))
     told, share = (_share_in_yarn if e.method == "yarn" else _share_in_llama3)(e, j)
     r, factor = share.value, Value(s, "s", "factor of the extension")
-    old = Value(r, "r", "share of the old frequency")
+    old = Value(r, "r", "share of the old frequency", digits=5)
     mixed = old + (1 - old) / factor
     assert math.isclose(mixed.value, e.slowed[j], rel_tol=0.01), "the bounds are rounded for the question"
     return Question(
@@ -290,7 +290,7 @@ def frequency_inside_the_ramp(rng: random.Random) -> Question:
             ),
         ),
         "The frequency is r times the old one plus (1 − r) times the old one divided by s.",
-        (Equation(share, "r", meaning=old.meaning), Equation(mixed)),
+        (Equation(share, "r", digits=5, meaning=old.meaning), Equation(mixed)),
         e.link(),
     )
 

@@ -14,7 +14,7 @@ from attnviz.facts import facts_of
 from attnviz.mechanisms import letter
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
-from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.question import Options, Question, drawn, kind
 from attnviz.practice.drills.ranks import draw
 
 GROUPED = ((8, 2), (8, 4), (12, 3), (12, 4), (16, 4), (32, 8), (24, 8), (40, 8), (64, 8), (28, 4))
@@ -55,21 +55,28 @@ def sharing(H: int, K: int, **settings: str) -> tuple[str, dict[str, str]]:
     return "query_groups", {"model": "own", "n_heads": str(H), "n_kv_heads": str(K), **settings}
 
 
+HEADS = tuple((H, K, h) for H, K in GROUPED for h in range(1, H))
+
+
+def _head_read(inputs: tuple[int, int, int]) -> NumberAnswer:
+    H, K, h = inputs
+    tiled, repeated = orders(H, K)
+    return NumberAnswer(
+        AttentionConfig(H * 8, H, K).kv_head_of[h],
+        wrong=known(
+            (h % K, f"That is h mod K, which tiles the KV heads ({tiled}) instead of repeating each ({repeated})."),
+            (h // K, "You divided by the number of KV heads; divide by the group size, H / K."),
+        ),
+    )
+
+
 @kind("heads", 1, "shared-kv-heads")
 def kv_head_read(rng: random.Random) -> Question:
-    H, K = rng.choice(GROUPED)
-    h = rng.randrange(1, H)
-    tiled, repeated = orders(H, K)
+    H, K, h = inputs = drawn(rng, HEADS, _head_read)
     head, group = Value(h, "h", "query head"), letter("G", H // K)
     return Question(
         f"GQA with {H} query heads and {K} KV heads, all counted from 0. Which KV head does query head {h} read?",
-        NumberAnswer(
-            AttentionConfig(H * 8, H, K).kv_head_of[h],
-            wrong=known(
-                (h % K, f"That is h mod K, which tiles the KV heads ({tiled}) instead of repeating each ({repeated})."),
-                (h // K, "You divided by the number of KV heads; divide by the group size, H / K."),
-            ),
-        ),
+        _head_read(inputs),
         "Consecutive query heads share a KV head.",
         (
             Equation(letter("H", H) / letter("K", K), group.symbol, meaning=group.meaning),
@@ -170,23 +177,28 @@ def line_that_repeats(rng: random.Random) -> Question:
     )
 
 
+def _still_right(inputs: tuple[int, int]) -> NumberAnswer:
+    H, K = inputs
+    n = sum(h % K == read for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of))
+    return NumberAnswer(
+        n,
+        wrong=known(
+            (0, "Query head 0 always reads KV head 0."),
+            (H / K, "Count the heads h with h mod K = ⌊h / G⌋."),
+            (H, "All shapes are right, but not all query heads read the right KV head."),
+        ),
+    )
+
+
 @kind("heads", 3, "shared-kv-heads")
 def still_right_when_tiled(rng: random.Random) -> Question:
-    H, K = rng.choice(GROUPED)
+    H, K = inputs = drawn(rng, GROUPED, _still_right)
     G = H // K
-    n = sum(h % K == read for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of))
     same = [h for h in range(H) if h % K == h // G]
     return Question(
         f"{H} query heads, {K} KV heads. By mistake, the KV heads are tiled ({orders(H, K)[0]}). How many query heads "
         "still read the right KV head?",
-        NumberAnswer(
-            n,
-            wrong=known(
-                (0, "Query head 0 always reads KV head 0."),
-                (H / K, "Count the heads h with h mod K = ⌊h / G⌋."),
-                (H, "All shapes are right, but not all query heads read the right KV head."),
-            ),
-        ),
+        _still_right(inputs),
         f"Only the heads h with h mod {K} = ⌊h / {G}⌋ read the right one: {', '.join(map(str, same))}.",
         link=sharing(H, K, tiled="1"),
     )
@@ -212,21 +224,28 @@ def width_of_a_head(rng: random.Random) -> Question:
     )
 
 
+CELLS = tuple((H, K, h) for H, K in ((6, 2), (6, 3), (8, 2), (8, 4), (12, 4)) for h in range(1, H))
+
+
+def _cell(inputs: tuple[int, int, int]) -> CellAnswer:
+    H, K, h = inputs
+    return CellAnswer(
+        tuple((0.0,) * K for _ in range(H)),
+        (h, AttentionConfig(H * 8, H, K).kv_head_of[h]),
+        (((h, h % K), "That is h mod K, which tiles the KV heads instead of repeating each one."),),
+        ("query head", "KV head"),
+    )
+
+
 @kind("heads", 3, "shared-kv-heads")
 def cell_of_the_group(rng: random.Random) -> Question:
     """Ask for the cell of a query head × KV head grid that GQA connects."""
-    H, K = rng.choice(((6, 2), (6, 3), (8, 2), (8, 4), (12, 4)))
-    h = rng.randrange(1, H)
-    j = AttentionConfig(H * 8, H, K).kv_head_of[h]
+    H, K, h = inputs = drawn(rng, CELLS, _cell)
+    answer = _cell(inputs)
     return Question(
         f"Rows are {H} query heads, columns are {K} KV heads, both counted from 0. Click the cell of query head {h} "
         "and the KV head that it reads.",
-        CellAnswer(
-            tuple((0.0,) * K for _ in range(H)),
-            (h, j),
-            (((h, h % K), "That is h mod K, which tiles the KV heads instead of repeating each one."),),
-            ("query head", "KV head"),
-        ),
-        f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {j}.",
+        answer,
+        f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {answer.cell[1]}.",
         link=sharing(H, K),
     )

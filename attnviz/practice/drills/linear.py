@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from functools import reduce
+from itertools import permutations
 from operator import mul
 
 import torch
@@ -23,7 +25,7 @@ from attnviz.modules.delta import gated_delta_rule
 from attnviz.modules.sparse import index_scores, top_k_mask
 from attnviz.phrases import count, listed
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.question import Options, Question, drawn, kind, tries
 from attnviz.practice.drills.ranks import draw
 
 LONGEST = 10**6  # tokens up to which a state is compared with a cache
@@ -77,15 +79,14 @@ def size_of_a_state(rng: random.Random) -> Question:
         NumberAnswer(
             size,
             "B",
-            0.005,
+            0.01,
             known(
                 (size * keys / H, "Each value head has a state of its own, also where several share a key head.")
                 if keys < H
                 else None,
-                (
-                    4 * H * (D + V),
-                    "A head's state is a matrix, not one key and one value.",
-                ),
+                (4 * H * (D + V), "A head's state is a matrix, not one key and one value.")
+                if H * H * (D + V) != H * D * V  # else that of one head
+                else None,
                 (size / H, "That is the state of one head."),
                 (size * n_layers, f"That is for all {n_layers} layers with a state."),
                 (size / 4, "That counts numbers, not bytes.") if 4 * keys != H else None,  # else as key heads
@@ -208,11 +209,29 @@ def left_of_a_write(rng: random.Random) -> Question:
     )
 
 
+KEYS = (0.6, 0.8), (0.8, 0.6), (0.28, 0.96), (0.96, 0.28)  # of length 1
+BY_CHANNEL = tuple(
+    (key, decays, n) for key in KEYS for decays in permutations((0.99, 0.9, 0.8, 0.5), 2) for n in range(2, 6)
+)
+
+
+def _by_channel(inputs: tuple[tuple[float, float], tuple[float, float], int]) -> NumberAnswer:
+    (first, second), (a, b), n = inputs
+    return NumberAnswer(
+        first**2 * a**n + second**2 * b**n,
+        tolerance=0.01,
+        wrong=known(
+            ((a**n + b**n) / 2, "A channel counts by the square of its entry, not equally."),
+            ((first**2 * a + second**2 * b) ** n, "Each channel decays on its own: powers before the sum."),
+            (first * a**n + second * b**n, "An entry counts twice: in the key and in the query."),
+            (first**2 * a ** (n + 1) + second**2 * b ** (n + 1), "The write itself is not decayed."),
+        ),
+    )
+
+
 @kind("decoding", 3)
 def left_by_channel(rng: random.Random) -> Question:
-    first, second = rng.choice(((0.6, 0.8), (0.8, 0.6), (0.28, 0.96), (0.96, 0.28)))  # of length 1
-    a, b = rng.sample((0.99, 0.9, 0.8, 0.5), 2)
-    n = rng.choice((2, 3, 4, 5))
+    (first, second), (a, b), n = inputs = drawn(rng, BY_CHANNEL, _by_channel)
     decay = torch.tensor([[1.0, 1.0]] + [[a, b]] * n, dtype=torch.float64)
     left = _left(decay, torch.tensor([first, second], dtype=torch.float64))
     values = [
@@ -227,22 +246,7 @@ def left_by_channel(rng: random.Random) -> Question:
         f"written with strength 1 into an empty state; each of the {n} tokens after it has the decays ({a}, {b}) "
         "and writes nothing. A query equal to the key then reads the state, without a scale: which share of the value "
         "is that?",
-        NumberAnswer(
-            left,
-            tolerance=0.01,
-            wrong=known(
-                ((a**n + b**n) / 2, "A channel counts by the square of its entry, not equally."),
-                (
-                    (first**2 * a + second**2 * b) ** n,
-                    "Each channel decays on its own: powers before the sum.",
-                ),
-                (
-                    first * a**n + second * b**n,
-                    "An entry counts twice: in the key and in the query.",
-                ),
-                (first**2 * a ** (n + 1) + second**2 * b ** (n + 1), "The write itself is not decayed."),
-            ),
-        ),
+        replace(_by_channel(inputs), value=left),
         "Row i of the state is kᵢ times the value, decays by αᵢ per token, and is read with qᵢ = kᵢ.",
         (Equation(total([k1**2 * decay1**tokens, k2**2 * decay2**tokens])),),
         linear_page("hybrid", "remembers"),
@@ -256,7 +260,7 @@ def left_by_channel(rng: random.Random) -> Question:
 def keys_of_an_indexer(rng: random.Random) -> Question:
     few = rng.random() < 0.3  # the query may attend to fewer than k keys
     T = rng.choice((7, 8, 9))
-    while True:
+    for _ in tries():
         i = rng.randrange(1, 4) if few else rng.randrange(3, T - 2)
         k = rng.randrange(i + 2, i + 4) if few else rng.randrange(2, i + 1)
         scores = _index_row(rng, T, i)

@@ -20,7 +20,7 @@ from attnviz.modules import Transformer
 from attnviz.modules.masks import attention_mask
 from attnviz.practice.drills.answers import ChoiceAnswer, NumberAnswer, known
 from attnviz.practice.drills.masks import OFFSET, causal_rows, window_page
-from attnviz.practice.drills.question import Drawn, Options, Question, kind
+from attnviz.practice.drills.question import Drawn, Options, Question, kind, tries
 from attnviz.practice.drills.ranks import draw
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
@@ -242,16 +242,27 @@ def _is_wrong(weights: Tensor) -> bool:
     return float(weights.triu(1).max()) > 0.1 or abs(float(weights[0, 0]) - 1) > 0.1
 
 
+@lru_cache(maxsize=64)
+def _cells(text: str, n: int, low: float, high: float) -> list[tuple[int, int, int, int]]:
+    """List layer, head, query and key of the weights in this range, of the first n tokens; of queries from 2 on."""
+    run = _trace(text)
+    every = np.array(
+        [[_weights(run, layer, h)[:n, :n] for h in range(run.config.n_heads)] for layer in range(len(run.layers))]
+    )
+    found = np.argwhere((every >= low) & (every <= high)).tolist()  # every: (L, H, n, n)
+    return [(layer, head, i, j) for layer, head, i, j in found if i >= 2 and j <= i]
+
+
 @kind("masks", 1, "one-head")
 def weight_off_a_map(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, n = _trace(text), rng.choice((7, 8, 9))
-    layer, head = rng.randrange(len(run.layers)), rng.randrange(run.config.n_heads)
+    steps, low, high = rng.choice((((0.3, 0.6), 0.02, 0.3), ((-0.3, 0.3), 0.35, 0.65), ((-0.6, -0.3), 0.7, 0.98)))
+    layer, head, i, j = rng.choice(
+        _cells(text, n, low, high)
+    )  # the right option is the lowest, the middle, the highest
     weights = _weights(run, layer, head)[:n, :n]
-    i = rng.randrange(2, n)
-    j = rng.randrange(i + 1)
     right = float(weights[i, j])
-    steps = [step for step in (-0.6, -0.3, 0.3, 0.6) if 0 <= right + step <= 1]
     wrong = [
         (
             f"{right + step:.2f}",
@@ -274,7 +285,7 @@ def weight_off_a_map(rng: random.Random) -> Question:
 @kind("masks", 2, "one-head")
 def missing_weight(rng: random.Random) -> Question:
     run = _trace(rng.choice(TEXTS))
-    while True:  # until the rounded weights sum to 1 and the missing one is at least 0.05
+    for _ in tries():  # until the rounded weights sum to 1 and the missing one is at least 0.05
         layer, head = rng.randrange(len(run.layers)), rng.randrange(run.config.n_heads)
         i = rng.randrange(3, 6)
         row = [round(float(w), 2) for w in _weights(run, layer, head)[i, : i + 1]]

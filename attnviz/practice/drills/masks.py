@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import torch
@@ -16,7 +18,7 @@ from attnviz.modules.attention import attend
 from attnviz.modules.masks import attention_mask
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
-from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.question import Options, Question, drawn, kind, tries
 
 MASKS = ("heads", {"tab": "masks"})
 OFFSET = ("mistakes", {"mistake": "causal_mask_without_offset"})  # the mask of new tokens behind cached ones
@@ -180,29 +182,28 @@ def weight_of_two(rng: random.Random) -> Question:
     )
 
 
+def _beside_a_masked(scores: tuple[int, int, int]) -> NumberAnswer:
+    first, own, masked = map(math.exp, scores)
+    return NumberAnswer(
+        own / (first + own),
+        tolerance=0.01,
+        wrong=known(
+            (own / (first + own + masked), "You included the masked key: it is masked before the softmax."),
+            (first / (first + own), "That is the weight of key 0."),
+            (own / (first + own + 1), "A masked score is −∞, not 0: its exponential is 0."),
+        ),
+    )
+
+
 @kind("masks", 2, "score-to-weight")
 def weight_beside_a_masked_key(rng: random.Random) -> Question:
-    scores = [float(x) for x in rng.sample(range(-2, 5), 3)]
-    allowed = [True, True, False]
-    weight = float(weights_of(scores, allowed)[1])
+    drawn_scores = drawn(rng, tuple(permutations(range(-2, 5), 3)), _beside_a_masked)
+    scores = [float(x) for x in drawn_scores]
+    weight = float(weights_of(scores, [True, True, False])[1])
     return Question(
         f"The scores of keys 0, 1 and 2 are {', '.join(map(number_text, scores))}; key 2 is masked. What is the weight "
         "of key 1?",
-        NumberAnswer(
-            weight,
-            tolerance=0.01,
-            wrong=known(
-                (
-                    float(weights_of(scores, [True] * 3)[1]),
-                    "You included the masked key: it is masked before the softmax.",
-                ),
-                (1 - weight, "That is the weight of key 0."),
-                (
-                    math.exp(scores[1]) / (math.exp(scores[0]) + math.exp(scores[1]) + 1),
-                    "A masked score is −∞, not 0: its exponential is 0.",
-                ),
-            ),
-        ),
+        replace(_beside_a_masked(drawn_scores), value=weight),
         "A masked score is −∞ and its exponential is 0, so the other keys share the weight.",
         (Equation(_share(scores, 1, [0, 1])),),
         STAGES,
@@ -257,7 +258,7 @@ def softmax_of_nothing(rng: random.Random) -> Question:
 
 def _two_tiles(rng: random.Random) -> list[tuple[Value, Value, Value]]:
     """Draw the running values of two tiles of keys: maximum score, sum of exponentials, weighted sum of values."""
-    while True:  # until the tiles' own outputs differ: else it does not matter how they are rescaled
+    for _ in tries():  # until the tiles' own outputs differ: else it does not matter how they are rescaled
         largest = rng.sample(range(-1, 4), 2)
         sums, outputs = rng.sample((1.25, 1.5, 1.75, 2.0), 2), rng.sample([x / 2 for x in range(1, 10)], 2)
         if abs(largest[0] - largest[1]) < 3 and abs(outputs[0] / sums[0] - outputs[1] / sums[1]) > 0.8:

@@ -145,7 +145,7 @@ def cache_on_a_gpu(rng: random.Random) -> Question:
         wrong.append((n * size, "That is for all GPUs together."))
     return Question(
         f"{sizes}. With tensor parallelism over {n} GPUs, how many bytes does each GPU cache per token, in bf16?",
-        NumberAnswer(size, "B", 0.005, known(*wrong)),
+        NumberAnswer(size, "B", 0.01, known(*wrong)),
         because,
         (Equation(cached_per_token(held, 16), unit="B"),),
         holders(id, n),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from attnviz.equations import Equation
 from attnviz.practice.drills.answers import Answer, ChoiceAnswer, Grade
 
 LEVELS = {1: "Basic", 2: "Interview", 3: "Hard"}
+T = TypeVar("T", bound=Hashable)
 MAX_DRAWS = 100  # of the inputs of a question, until its answers can be told apart
 
 
@@ -97,6 +100,22 @@ def _draws(kind: Kind, seed: int) -> Iterator[Question]:
     for n in range(MAX_DRAWS):
         yield kind.ask(random.Random(f"{kind.name}/{seed}" + f"/{n}" * (n > 0)))
     raise RuntimeError(f"The known wrong answers of {kind.name} clash for seed {seed} in {MAX_DRAWS} draws.")
+
+
+def tries() -> Iterator[int]:
+    """Iterate over tries of a draw that leaves the loop once it fits. RuntimeError after MAX_DRAWS of them."""
+    yield from range(MAX_DRAWS)
+    raise RuntimeError(f"In {MAX_DRAWS} draws none fits.")
+
+
+def drawn(rng: random.Random, inputs: tuple[T, ...], answer: Callable[[T], Answer]) -> T:
+    """Draw one of these inputs of which the known wrong answers can be told apart. answer: of an input."""
+    return rng.choice(_clear(inputs, answer))
+
+
+@lru_cache(maxsize=256)
+def _clear(inputs: tuple, answer: Callable[[Any], Answer]) -> list:
+    return [each for each in inputs if not answer(each).clashes()]
 
 
 def kinds_of(subject: str, level: int) -> list[Kind]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import torch
 
@@ -12,7 +13,7 @@ from attnviz.mechanisms import letter
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies
 from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.heads import published_with
-from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.question import Options, Question, drawn, kind
 
 THETAS = (10_000.0, 500_000.0, 1_000_000.0)
 
@@ -80,7 +81,7 @@ def wavelength(rng: random.Random) -> Question:
             ),
         ),
         "The wavelength is a full circle, 2π, divided by the angle per position.",
-        (Equation(2 * Value(math.pi, "π", "half a circle", digits=4, latex=r"\pi") * base ** (2 * pair / d)),),
+        (Equation(2 * Value(math.pi, "π", "half a circle", digits=6, latex=r"\pi") * base ** (2 * pair / d)),),
         rotation(D, theta, j),
     )
 
@@ -150,24 +151,39 @@ def same_score(rng: random.Random) -> Question:
     )
 
 
+ROTATED = tuple(  # without those that almost cancel out, which would depend on the digits of cos and sin
+    (a, b, p)
+    for a in (1, 2, 3)
+    for b in (-2, -1, 1, 2)
+    for p in range(1, 6)
+    if abs(a * math.cos(p) - b * math.sin(p)) > 0.3
+)
+
+
+def _first_number(inputs: tuple[int, int, int]) -> NumberAnswer:
+    a, b, p = inputs
+    return NumberAnswer(
+        a * math.cos(p) - b * math.sin(p),
+        tolerance=0.02,
+        wrong=known(
+            (a * math.cos(p) + b * math.sin(p), "You rotated in the opposite direction."),
+            (b * math.cos(p) + a * math.sin(p), "That is the second number."),
+            (a * math.cos(math.radians(p)) - b * math.sin(math.radians(p)), "The angle is in radians."),
+        ),
+    )
+
+
 @kind("rope", 3, "rope-pictures")
 def rotated_pair(rng: random.Random) -> Question:
-    a, b, p = rng.choice((1.0, 2.0, 3.0)), rng.choice((-2.0, -1.0, 1.0, 2.0)), rng.randrange(1, 6)
-    found = float(apply_rope(torch.tensor([[a, b]], dtype=torch.float64), torch.tensor([p]), rope_frequencies(2))[0, 0])
+    a, b, p = inputs = drawn(rng, ROTATED, _first_number)
+    pair = torch.tensor([[a, b]], dtype=torch.float64)
+    found = float(apply_rope(pair, torch.tensor([p]), rope_frequencies(2))[0, 0])
     first, second = Value(a, "x", "first number of the pair"), Value(b, "y", "second number of the pair")
     angle = Value(p, "α", "angle", latex=r"\alpha")
     return Question(
         f"Pair 0 has frequency 1 and holds ({number_text(a)}, {number_text(b)}). What is its first number after RoPE "
         f"at position {p}?",
-        NumberAnswer(
-            found,
-            tolerance=0.02,
-            wrong=known(
-                (a * math.cos(p) + b * math.sin(p), "You rotated in the opposite direction."),
-                (b * math.cos(p) + a * math.sin(p), "That is the second number."),
-                (a * math.cos(math.radians(p)) - b * math.sin(math.radians(p)), "The angle is in radians."),
-            ),
-        ),
+        replace(_first_number(inputs), value=found),
         f"The angle is {p} · 1 rad; (x, y) becomes (x · cos − y · sin, y · cos + x · sin).",
         (Equation(first * function("cos", angle) - second * function("sin", angle)),),
         ("rope", {}),

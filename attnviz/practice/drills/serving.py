@@ -13,10 +13,11 @@ import torch
 
 from attnviz.config import ModelConfig
 from attnviz.cost import Accelerator, cache, count_parameters, plan_memory, prefill
+from attnviz.cost.prefill import prefill_weights
 from attnviz.decode.paged import BlockPool, PagedSequence, unused_slots
 from attnviz.equations import Equation, Value, function, total
 from attnviz.mechanisms import letter
-from attnviz.practice.drills.answers import NumberAnswer, known
+from attnviz.practice.drills.answers import HALF, NumberAnswer, in_full, known
 from attnviz.practice.drills.cost import described
 from attnviz.practice.drills.decoding import in_16_bits, on_a_machine
 from attnviz.practice.drills.question import Question, kind
@@ -73,7 +74,8 @@ def _fills(m: ModelConfig, a: Accelerator, tokens: int) -> bool:
     if m.max_context is None or tokens > m.max_context:
         return False
     memory, weights, one, n = _filled(m, a, tokens)
-    if not 2 <= n <= 100 or not 0.1 < (memory - weights) / one - n < 0.9:
+    exact = (memory - weights) / one
+    if not 2 <= n <= 100 or not n < exact * (1 - 2 * HALF) < exact * (1 + 2 * HALF) < n + 1:
         return False
     return not _number_that_fits(m, a, tokens).clashes()
 
@@ -84,47 +86,43 @@ def time_to_first_token(rng: random.Random) -> Question:
     found = on_a_machine(rng, lambda m, a: _is_arithmetic(m, a, tokens))
     assert found is not None
     id, m, a = found
-    N = count_parameters(m).total
-    on_the_page = 1e3 * prefill(m, tokens).seconds(a)
-    work = 2 * letter("Nₚ", N) * letter("S", tokens, "tokens of the prompt")
+    prompt = prefill(m, tokens)
+    attention = letter("Fₐ", prompt.attention_flops, "FLOPs of scores and weighted sums", digits=4, scientific=True)
+    work = in_full(prefill_weights(m, tokens)) + attention
     return Question(
-        f"{m.name} has {N:,} parameters. A prompt of {tokens:,} tokens is processed at once on one {a.name}, whose "
-        f"peak is {a.flops / 1e12:,g} TFLOP/s. With 2 FLOPs per parameter and token, all at this peak, what is the "
-        "time to the first token, in milliseconds?",
-        _time_to_first_token(N, a, tokens),
-        "A prompt's tokens share each weight that is read, so arithmetic is the limit. The page counts the layers' "
-        "weights for each token, those of the output layer for the last one, and scores and weighted sums: "
-        f"{on_the_page:.3g} ms.",
+        f"{m.name} processes a prompt of {tokens:,} tokens at once on one {a.name}, at its peak of "
+        f"{a.flops / 1e12:,g} TFLOP/s. The layers multiply {prompt.layer_weights:,} weights by each token, the output "
+        f"layer {prompt.output_weights:,} by the last token alone, with 2 FLOPs per product; scores and weighted sums "
+        f"take {prompt.attention_flops / 1e12:.5g} TFLOP. What is the time to the first token, in milliseconds?",
+        _time_to_first_token(m, a, tokens),
+        "A prompt's tokens share each weight that is read, so arithmetic is the limit. Only the last token needs the "
+        "output layer.",
         (Equation(1000 * work / a.peak(), unit="ms"),),
         ("cost", {"preset": id, "machine": a.id, "context": str(tokens), "tab": "speed"}),
     )
 
 
-def _time_to_first_token(N: int, a: Accelerator, tokens: int) -> NumberAnswer:
-    milliseconds = 2e3 * N * tokens / a.flops
-    return NumberAnswer(
-        milliseconds,
-        "ms",
-        0.02,
-        known(
-            (milliseconds / 2, "A multiply-add is 2 FLOPs."),
-            (milliseconds / 1e3, "That is the time in seconds."),
-            (milliseconds / tokens, "That is for one token of the prompt."),
-            (2e3 * N / a.bandwidth, "That is the time to read the weights, which limits a decode step."),
-        ),
+def _time_to_first_token(m: ModelConfig, a: Accelerator, tokens: int) -> NumberAnswer:
+    prompt, N = prefill(m, tokens), count_parameters(m).total
+    milliseconds = 1e3 * prompt.flops / a.flops
+    each = 1e3 * (2 * (prompt.layer_weights + prompt.output_weights) * tokens + prompt.attention_flops) / a.flops
+    wrong = (
+        (1e3 * (prompt.weight_flops / 2 + prompt.attention_flops) / a.flops, "A multiply-add is 2 FLOPs."),
+        (each, "Only the last token needs the output layer."),
+        (1e3 * prompt.weight_flops / a.flops, "You left out scores and weighted sums."),
+        (milliseconds / 1e3, "That is the time in seconds."),
+        (milliseconds / tokens, "That is for one token of the prompt."),
+        (2e3 * N / a.bandwidth, "That is the time to read the weights, which limits a decode step."),
     )
+    apart = [abs(value / milliseconds - 1) > 0.03 for value, _ in wrong]  # otherwise nobody can tell which it was
+    return NumberAnswer(milliseconds, "ms", 0.01, known(*(pair for pair, ok in zip(wrong, apart, strict=True) if ok)))
 
 
 def _is_arithmetic(m: ModelConfig, a: Accelerator, tokens: int) -> bool:
-    """Check that 16-bit weights fit, that a prompt is limited by arithmetic and takes 2 · N · T FLOPs within 10 %, and
-    that mistakes lead to other numbers."""
-    N = count_parameters(m).total
-    if m.moe or m.max_context is None or tokens > m.max_context or a.memory < 2 * N:
+    """Check that 16-bit weights fit, that arithmetic limits a prompt, and that mistakes lead to other numbers."""
+    if m.moe or m.max_context is None or tokens > m.max_context or a.memory < 2 * count_parameters(m).total:
         return False
-    if _time_to_first_token(N, a, tokens).clashes():
-        return False
-    prompt = prefill(m, tokens)
-    return prompt.bound_by(a) == "compute" and abs(prompt.flops / (2 * N * tokens) - 1) < 0.1
+    return prefill(m, tokens).bound_by(a) == "compute" and not _time_to_first_token(m, a, tokens).clashes()
 
 
 @kind("decoding", 2)

@@ -14,7 +14,7 @@ from attnviz.mechanisms import letter
 from attnviz.modules.attention import attend
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import NumberAnswer, OrderAnswer, ShapeAnswer, known
-from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.question import Options, Question, kind, tries
 
 STEPS: tuple[str, dict[str, str]] = ("steps", {})
 
@@ -33,12 +33,13 @@ class Sizes(NamedTuple):
 
 def sizes(rng: random.Random) -> Sizes:
     """Draw small sizes, S > T and H = K · G."""
-    while True:
+    for _ in tries():
         K, G = rng.choice(((2, 3), (3, 2), (2, 4), (4, 2), (2, 5), (5, 2), (3, 4), (4, 3)))
         T = rng.choice((7, 11, 13))
         drawn = Sizes(rng.choice((2, 3, 5)), T, K * G, rng.choice((16, 24, 32, 64)), K, G, T + rng.choice((1, 4, 6)))
         if len(set(drawn)) == len(drawn):
             return drawn
+    raise AssertionError("tries() ends with an error")
 
 
 def _zeros(*shape: int) -> torch.Tensor:

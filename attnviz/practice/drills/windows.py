@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -18,7 +20,7 @@ from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.cost import cache_page, described, layers_behind_a_window
 from attnviz.practice.drills.heads import published_with
 from attnviz.practice.drills.masks import window_page
-from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.question import Options, Question, drawn, kind
 
 
 @kind("masks", 1)
@@ -76,27 +78,35 @@ def reach_of_windows(rng: random.Random) -> Question:
     )
 
 
+SINKS = tuple((n, s, z) for n in (2, 3, 4, 5, 8) for s in (0, 1, 2) for z in (-1, 1, 2, 3, 4))
+
+
+def _beside_a_sink(inputs: tuple[int, int, int]) -> NumberAnswer:
+    n, s, z = inputs
+    summed = n * math.exp(s) / (n * math.exp(s) + math.exp(z))
+    return NumberAnswer(
+        summed,
+        tolerance=0.01,
+        wrong=known(
+            (1, "The softmax also has the sink, whose share goes to no key."),
+            (1 - summed, "That is the sink's share."),
+            (summed / n, "That is the weight of one key."),
+            (1 - 1 / (n + 1), "The sink's logit is not that of a key."),
+        ),
+    )
+
+
 @kind("masks", 2, "sinks-and-sharing")
 def row_with_a_learned_sink(rng: random.Random) -> Question:
-    n, s, z = rng.choice((2, 3, 4, 5, 8)), rng.choice((0, 1, 2)), rng.choice((-1, 1, 2, 3, 4))
+    n, s, z = inputs = drawn(rng, SINKS, _beside_a_sink)
     q, k = torch.full((1, 1, 1, 1), float(s)).double(), torch.ones(1, 1, n, 1).double()
     weights = attend_with_sink(q, k, k, torch.tensor([float(z)]).double(), scale=1.0).weights[0, 0, 0]  # (n + 1,)
-    summed = float(weights[:-1].sum())
     keys, score = Value(n, "n", "keys"), Value(s, "s", "score of each key")
     one = function("exp", score)
     return Question(
         f"A head has a learned sink logit of {z if z > 0 else '−1'}, which is already on the scale of the scores. A "
         f"query may attend to {n} keys, all with the score {s}. What is the sum of its weights on the keys?",
-        NumberAnswer(
-            summed,
-            tolerance=0.01,
-            wrong=known(
-                (1, "The softmax also has the sink, whose share goes to no key."),
-                (1 - summed, "That is the sink's share."),
-                (summed / n, "That is the weight of one key."),
-                (1 - 1 / (n + 1), "The sink's logit is not that of a key."),
-            ),
-        ),
+        replace(_beside_a_sink(inputs), value=float(weights[:-1].sum())),
         "The sink is one more logit in the softmax, with a value of 0: what it takes is missing from the row.",
         (Equation(keys * one / (keys * one + function("exp", Value(z, "z", "sink logit")))),),
         ("linear", {"model": "sinks", "tab": "sinks"}),
@@ -149,7 +159,7 @@ def growth_behind_windows(rng: random.Random) -> Question:
         NumberAnswer(
             grown,
             "B",
-            0.005,
+            0.01,
             known(
                 (of_layer * m.n_layers, "A layer whose window is full overwrites its oldest token."),
                 (of_layer * (m.n_layers - n_full), "These are the layers that no longer grow.")
