@@ -20,7 +20,7 @@ def test_a_link_leads_to_its_drawing_and_another_back_to_the_first(window: Calla
     expect(back).to_be_hidden()
     url = page.url
     assert index.get_by_role("link").all_inner_texts() == [
-        "All heads", "Selected head", "Text shaded by weight", "From score to weight", "Look closer",
+        "All heads", "Selected head", "Tokens shaded by weight", "From score to weight", "Look closer",
         "Lines between tokens",
     ]  # fmt: skip
     index.get_by_role("link", name="From score to weight").press("Enter")

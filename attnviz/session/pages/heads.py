@@ -39,7 +39,7 @@ PAGE = Page(
     },
     elements=(
         Element("head-grid", "grid", "All heads"),
-        Element("text-view", "text", "Text shaded by weight"),
+        Element("text-view", "text", "Tokens shaded by weight"),
         Element("head-view", "head", "Selected head"),
         Element("head-path", "path", "From score to weight"),
         Element("lines", "tabs", "Lines between tokens", "lines"),
