@@ -218,12 +218,12 @@ def accelerators_list(answers: Sequence[Answer]) -> dict[str, list]:
 
 
 def _answer_columns(answers: Sequence[Answer]) -> dict[str, list]:
-    """Return what a list is read for, to stand directly after the name; no speed where it does not fit."""
+    """Return what a list is read for, directly after the name: a phone shows the first two. No speed without room."""
     rates = [answer.tokens_per_second if answer.fits else None for answer in answers]
     return {
         "fits": ["✓" if answer.fits else "–" for answer in answers],
-        f"needs{_on_each(answers)}, GiB": [round(answer.needed / 2**30, 2) for answer in answers],
         "tokens/s at most": [None if rate is None else rounded_rate(rate) for rate in rates],
+        f"needs{_on_each(answers)}, GiB": [round(answer.needed / 2**30, 2) for answer in answers],
         **_uneven_column(answers),
     }
 
