@@ -4,6 +4,7 @@ const byTestId = (id, root = document) => root.querySelector(`[data-testid=${id}
 
 export const CHART = ".stPlotlyChart", ELEMENT = ".stElementContainer", PAGE_LINK = "[data-testid=stPageLink-NavLink]";
 export const main = () => byTestId("stMain"), mainBlock = () => byTestId("stMainBlockContainer"); // what scrolls, and its contents
+export const app = () => byTestId("stApp"); // what Streamlit draws, but for what lies above all of it, as popovers do
 export const sidebar = () => byTestId("stSidebar");
 export const bottom = () => byTestId("stBottom"); // the bar fixed at the bottom; …
 export const bottomBlock = () => byTestId("stBottomBlockContainer"); // … its contents

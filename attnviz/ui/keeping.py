@@ -44,6 +44,8 @@ def _load() -> None:
     st.session_state[_UPLOADS] += 1
     if problem := progress.take_file(file.read(MAX_BYTES + 1)):
         st.session_state[_MESSAGE] = f"This file cannot be loaded. {problem}"
+    else:
+        st.toast("The file is added to your progress.", icon=":material/upload_file:")
     state.redraw_progress()
 
 
