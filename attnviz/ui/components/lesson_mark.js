@@ -1,14 +1,14 @@
 // Outlines the element of a lesson step, keeps it above the lesson bar until everything is drawn, and announces the step in a live
 // region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
-import { above, barBox, begun, boxOf, isCalm, jsonOf, whenUsed, zoomOf } from "./call.js";
-import { bottom, isIdle, main } from "../../server/page.js";
+import { begun, boxOf, jsonOf, whenUsed, zoomOf } from "./call.js";
+import { bottom, isIdle } from "../../server/page.js";
 import { pointAt } from "./folded.js";
+import { away, toSight } from "./sight.js";
 
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
 const WATCHED = 2500; // milliseconds for which the element is kept in sight: a drawing above it may still grow
 const TURN = 60, STILL = 4, AGAIN = 10; // milliseconds between looks; looks without movement after which a position is final; and further
 // ones after which scrolling is repeated, without animation: a page that is busy drawing can cancel a smooth one
-const MARGIN = 12; // pixels below the element
 const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "];
 
 export default function ({ data, parentElement }) {
@@ -84,17 +84,4 @@ function arrive(signal, target, place, look, name) {
     setTimeout(turn, TURN);
   };
   turn();
-}
-
-// Pixels to scroll: an element that fits between the header and the bar is shown whole, another from its beginning.
-function away(box) {
-  const top = above(), bar = barBox();
-  const end = (bar.top > 0 ? bar.top : window.innerHeight) - MARGIN; // in a wide presentation the bar is beside the drawing
-  const fits = box.height <= end - top;
-  return box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - end);
-}
-
-function toSight(box, atOnce) {
-  const by = away(box);
-  if (Math.abs(by) > 1) main().scrollBy({ top: by, behavior: atOnce || isCalm() ? "auto" : "smooth" });
 }

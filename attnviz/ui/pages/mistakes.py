@@ -15,6 +15,7 @@ from attnviz.session.openable import MODEL_NAMES
 from attnviz.session.route import Item
 from attnviz.ui import charts, progress, route_bar, state
 from attnviz.ui.components.focus_next import focus_next
+from attnviz.ui.components.in_sight import in_sight
 
 EFFECTS = {
     "raises": "The effect: an error.", "nan": "The effect: NaN.",
@@ -29,6 +30,7 @@ SKIPPED = -1
 REPAIR = "Lines with − are the mistaken ones, which run here; lines with + are what they should be."
 CHOSEN = ".st-key-mistake-list input:checked"  # of the list, where an arrow key goes on to the next mistake
 LIST, QUESTION, REVEAL = "mistake-list", "mistake-question", "mistake-reveal"
+VERDICT = "mistake-verdict"  # key of a container
 
 
 def show() -> None:
@@ -204,10 +206,11 @@ def _find(mistake: Mistake, code: compute_mistakes.Excerpt) -> None:
         "Which line is mistaken?", range(len(code.lines)), key=key, label_visibility="collapsed",
         format_func=lambda i: _as_code(code.lines[i]), on_change=_choose_line, args=(mistake.id, key),
     )  # fmt: skip
-    if chosen is not None:
-        right = f"{_as_code(code.lines[chosen].strip())} is right."
-        st.error(f"{right} Choose another line, or show the mistaken one.", icon=":material/close:")
-    st.button("Show it", key="skip-line", on_click=_choose_line, args=(mistake.id, ""))
+    with st.container(key=VERDICT):
+        if chosen is not None:
+            right = f"{_as_code(code.lines[chosen].strip())} is right."
+            st.error(f"{right} Choose another line, or show the mistaken one.", icon=":material/close:")
+        st.button("Show it", key="skip-line", on_click=_choose_line, args=(mistake.id, ""))
     with st.expander("The whole function", type="compact", key="whole-function", on_change="ignore"):
         st.code(code.functions, language="python", wrap_lines=True)
 
@@ -250,11 +253,12 @@ def _ask(mistake: Mistake) -> None:
         f"**{mistake.question}**", range(len(mistake.answers)), format_func=mistake.answers.__getitem__, key=key,
         on_change=_answer, args=(mistake.id, key), disabled=_is_answered(mistake.id),
     )  # fmt: skip
-    _verdict(mistake, given)
-    if not _is_answered(mistake.id):
-        st.button("Show the answer", key="skip-mistake", on_click=_answer, args=(mistake.id, ""))
-    elif not _is_alone() and (following := _following(mistake.id)):
-        st.button("Next mistake", key="next-mistake", on_click=_go_on, args=(following,))
+    with st.container(key=VERDICT):
+        _verdict(mistake, given)
+        if not _is_answered(mistake.id):
+            st.button("Show the answer", key="skip-mistake", on_click=_answer, args=(mistake.id, ""))
+        elif not _is_alone() and (following := _following(mistake.id)):
+            st.button("Next mistake", key="next-mistake", on_click=_go_on, args=(following,))
 
 
 def _following(name: str) -> str:
@@ -295,6 +299,7 @@ def reveal(view: View) -> None:
     focus_next(
         f"{mistake.id} {_hidden(view, mistake.id)} {answered}", [CHOSEN], []
     )  # the pressed button is gone, and the answers are disabled
+    _bring_to_sight(view, mistake.id)
     if not answered:
         return
     if reason := compute_mistakes.reason(view):
@@ -302,6 +307,14 @@ def reveal(view: View) -> None:
     else:
         _run(view, compute_mistakes.symptom_of(view))
     _about(view, mistake)
+
+
+def _bring_to_sight(view: View, name: str) -> None:
+    """Bring what the last choice made appear to sight: a verdict, or the question once the line is found."""
+    line, answer = _stored(LINES).get(name), _stored(ANSWERS).get(name)
+    is_hidden = _hidden(view, name)
+    shown = VERDICT if answer is not None or is_hidden else "mistake-answers"
+    in_sight(f"{name} {is_hidden} {line} {answer}", *[shown] * (line is not None or answer is not None))
 
 
 def _not_applicable(view: View, reason: str) -> None:

@@ -58,7 +58,10 @@ def parts(view: View) -> None:
     tab = controls.tabs(view, "Show", quiet=True)
     with st.container(key=f"practice-{tab}"):
         TABS[tab](view)
-    attempts.move_focus(spoken.place() if tab == "aloud" else "")
+    if tab == "aloud":
+        attempts.move_on(spoken.place(), spoken.appeared())
+    else:
+        attempts.move_on()
 
 
 def _drills(view: View) -> None:

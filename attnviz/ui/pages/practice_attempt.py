@@ -26,6 +26,7 @@ from attnviz.ui import progress as kept
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
 from attnviz.ui.components.focus_next import focus_next
+from attnviz.ui.components.in_sight import in_sight
 from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.spoken_timer import spoken_timer
 from attnviz.ui.pages import practice_kept
@@ -35,6 +36,7 @@ KEPT = "practice kept"  # session key: what to say of the score card that was ju
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
 NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
 SPOKEN = ["[class*=st-key-point-] input", f"[class*=st-key-spoken-timer] {COMPONENT} >>> .spt-start"]
+QUESTION, ASKED, ANSWERED = "attempt-question", "attempt-asked", "attempt-answered"  # keys of containers
 OR_ELSE = [f"{FORM} button", ".st-key-leave button"]
 
 
@@ -47,16 +49,19 @@ def clock() -> None:
         countdown(left, label=name, asks=kept.is_blocked(), key="time-left", on_up=_time_is_up)
 
 
-def move_focus(spoken: str) -> None:
-    """Move the keyboard's focus on to the next question, or to what follows an answer.
+def move_on(spoken: str = "", appeared: str = "") -> None:
+    """Move the keyboard's focus on to the next question, or to what follows an answer, and bring that to sight.
 
-    spoken: names what the tab Aloud shows; "" on the others.
+    spoken: names what the tab Aloud shows; "" on the others. appeared: the key of what has appeared there.
     """
-    attempt = current()
     if spoken:
         focus_next(spoken, SPOKEN, [])
-    else:
-        focus_next(f"{serial()} {attempt and (attempt.answered, attempt.done)}", NEXT, OR_ELSE)
+        in_sight(spoken, appeared)
+        return
+    attempt = current()
+    at = f"{serial()} {attempt and (attempt.answered, attempt.done)}"
+    focus_next(at, NEXT, OR_ELSE)
+    in_sight(at, *([] if attempt is None or attempt.done else [ANSWERED] if attempt.answered else [QUESTION, ASKED]))
 
 
 def progress() -> compute.Progress:
@@ -107,7 +112,17 @@ def show(attempt: Attempt) -> None:
     if attempt.done:
         _score_card(attempt)
         return
-    question, n = attempt.question, len(attempt.questions)
+    n = len(attempt.questions)
+    with st.container(key=QUESTION):
+        _question(attempt, n)
+    key = f"answer-{serial()}"
+    with st.container(key=ANSWERED if attempt.answered else ASKED):
+        (_feedback if attempt.answered else _ask)(attempt, key)
+    _end_here(n - len(attempt.given), n)
+
+
+def _question(attempt: Attempt, n: int) -> None:
+    question = attempt.question
     subject = f"{compute.subject_name(question.subject)} · {compute.LEVELS[question.level]}"
     st.progress(len(attempt.given) / n)
     if attempt.again:
@@ -119,12 +134,6 @@ def show(attempt: Attempt) -> None:
     st.markdown(f"## {escaped(question.text)}")
     if question.code:
         st.code(question.code, language="python", wrap_lines=True)
-    key = f"answer-{serial()}"
-    if attempt.answered:
-        _feedback(attempt, question, key)
-    else:
-        _ask(question, key)
-    _end_here(n - len(attempt.given), n)
 
 
 def _resumed(attempt: Attempt) -> str:
@@ -145,8 +154,8 @@ def _end_here(left: int, n: int) -> None:
         st.button("End now", on_click=_end, key="end-now", type="primary")
 
 
-def _ask(question: Question, key: str) -> None:
-    answer = question.answer
+def _ask(attempt: Attempt, key: str) -> None:
+    question, answer = attempt.question, attempt.question.answer
     said = isinstance(answer, SpokenAnswer)
     st.session_state.setdefault(key, None if isinstance(answer, ChoiceAnswer) else "said" if said else "")
     _pictures(question, key, st.session_state[key])
@@ -264,8 +273,8 @@ def _time_is_up() -> None:
         state.rerun("clock")
 
 
-def _feedback(attempt: Attempt, question: Question, key: str) -> None:
-    given = attempt.answer_given
+def _feedback(attempt: Attempt, key: str) -> None:
+    question, given = attempt.question, attempt.answer_given
     grade = question.grade(given)
     if grade.right:
         st.success(f"Right: {_code(question)}", icon=":material/check_circle:")

@@ -20,6 +20,7 @@ from attnviz.ui.components.spoken_timer import spoken_timer
 POINTS = "spoken points"  # session key: the id of the card whose points are shown
 GRADED = "spoken graded"  # session key: the id of the card of a route's item that was graded and stays open
 TOMORROW = ("interview-20", "interview-60")  # routes for the evening before
+ASKED, POINTS_SHOWN, SAVED = "spoken-question", "spoken-points", "spoken-saved"  # keys of containers
 GRADES = ("Again", "Hard", "Good", "Easy")
 
 
@@ -44,13 +45,15 @@ def _show_card(card: Card, known: compute.CardState | None) -> None:
     """Draw a question, and what follows it: a timer, then its points, then the grades."""
     asked = " · ".join((compute.SPOKEN[card.subject], LEVELS[card.level], _when(card, known)))
     st.caption(asked)
-    with st.container(key="spoken-question"):
+    with st.container(key=ASKED):
         st.markdown(f"## {escaped(compute.filled(card.question, card))}")
     spoken_timer(card.id, over=st.session_state.get(POINTS) == card.id, key="spoken-timer")
     if st.session_state.get(POINTS) == card.id:
-        _answer(card)
+        with st.container(key=POINTS_SHOWN):
+            _answer(card)
         if is_graded(card.id):
-            _saved(card)
+            with st.container(key=SAVED):
+                _saved(card)
             return
         _grades(card)
     with st.container(horizontal=True):
@@ -198,6 +201,13 @@ def _next(card: Card) -> None:
 def place() -> str:
     """Name what is on screen, for the keyboard's focus."""
     return f"{state.current().card} {st.session_state.get(POINTS, '')} {st.session_state.get(GRADED, '')}"
+
+
+def appeared() -> str:
+    """Return the key of the container that the last action has made appear."""
+    if not st.session_state.get(POINTS):
+        return ASKED
+    return SAVED if st.session_state.get(GRADED) else POINTS_SHOWN
 
 
 # ---- a card whose points are shown, and that is not graded yet, as the browser keeps it

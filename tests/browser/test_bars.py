@@ -1,0 +1,44 @@
+"""The bars of lessons and routes are low, and what an answer makes appear is above them."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.conftest import NARROW, WIDE, turn_to
+from tests.browser.painted import settle
+
+MOST = {WIDE: 64, NARROW: 97}  # pixels of a bar, at these widths of the window
+SET = "practice?subject=cost&level=2&questions=2&question_set=64&route=interview-20&route_item=4"
+PLACES = {  # a lesson in a route, its question, a set at a lesson's end, a mistake, a spoken question, a mock interview
+    "query_groups?lesson=shared-kv-heads&lesson_step=2&route=interview-20": ("", ""),
+    "heads?layer=1&head=3&tab=writes&query=19&lesson=one-head&lesson_step=7&route=interview-60": ("", ""),
+    SET: ("I do not know", "next"),
+    "practice?subject=cost&questions=5&lesson=cache-cost&lesson_step=7": ("", ""),
+    "mistakes?mistake=groups_mixed_up&hunt=1&route=interview-20&route_item=2": ("Show it", "mistake-answers"),
+    "practice?tab=aloud&card=gqa-same-flops&route=interview-20&route_item=3": ("Show the points", "spoken-points"),
+    "practice?tab=interview&interview=15&question_set=64&route=interview-60&route_item=9": ("", ""),
+}
+SEEN = """key => {
+  const box = document.querySelector(`.st-key-${key}`)?.getBoundingClientRect();
+  const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
+  return box && box.top >= 0 && (box.bottom <= bar.top || (box.top < 90 && box.height > bar.top - 90));
+}"""
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_bar_is_low_and_what_an_answer_makes_appear_is_above_it(visit: Callable[..., Page], width: int) -> None:
+    page = visit(SET, width=width, scheme="dark" if width == NARROW else "light")
+    page.set_viewport_size({"width": 1280, "height": 620} if width == WIDE else {"width": NARROW, "height": 600})
+    for address, (pressed, appears) in PLACES.items():
+        turn_to(page, address)
+        settle(page)
+        if address == SET:
+            page.get_by_role("button", name="Start", exact=True).click()
+            settle(page)
+        bar = page.get_by_test_id("stBottom")
+        assert bar.bounding_box()["height"] <= MOST[width], address
+        if pressed:
+            page.get_by_role("button", name=pressed, exact=True).click()
+            page.wait_for_function(SEEN, arg=appears, timeout=20_000)
+            assert bar.bounding_box()["height"] <= MOST[width], address
