@@ -118,8 +118,8 @@ class Unfinished:
     def _name(self) -> str:
         n = count(len(self.asked), "question")
         if self.of == MOCK:
-            minutes = self.link.get("interview")
-            return f"the interview of {minutes} minutes" if minutes else f"the interview with {n} to compute"
+            minutes = count(self.seconds // 60, "minute")
+            return f"the interview of {minutes}" if self.has_points else f"the interview with {n} to compute"
         return f"the {n} that you missed" if self.of == "missed" else f"the set of {n}"
 
 

@@ -13,7 +13,8 @@ _UPLOADS, _MESSAGE = "progress uploads", "progress message"  # session keys
 _DELETE = "delete-progress"  # of the popover: whether it is open
 KEPT = (
     "Your progress stays in this browser: lessons, mistakes, questions, spoken answers, tasks, mock interviews. The "
-    "server stores nothing. Save it to a file to take it to another browser."
+    "server stores nothing. Save it to a file to take it to another browser; a set or an interview that is not "
+    "finished is not in the file."
 )
 
 

@@ -8,16 +8,20 @@ from attnviz.session.unfinished import MOCK, Unfinished
 from attnviz.ui import progress, state, this_tab
 
 
-def offer(*, from_here: bool) -> list[Unfinished]:
-    """Draw a button for each, and return them. from_here: also for what runs in this tab."""
+def offer(*, from_here: bool = False, primary: bool = True) -> list[Unfinished]:
+    """Draw a button for each, and return them.
+
+    from_here: also for what runs in this tab. primary: whether nothing else on the page comes before the first of them.
+    """
     found = [each for each in progress.unfinished() if from_here or this_tab.runs(each.kind) != each.id]
     for i, each in enumerate(found):
         with st.container(key=f"unfinished-{each.kind}", horizontal=True, vertical_alignment="center", gap="small"):
             st.button(
                 f"**Go on with {each.said()}**", key=f"go-on-{each.kind}", icon=":material/resume:",
-                type="secondary" if i else "primary", on_click=_go_on, args=(each,),
+                type="primary" if primary and not i else "secondary", on_click=_go_on, args=(each,),
             )  # fmt: skip
-            with st.popover("Drop it", type="tertiary", key=f"drop-{each.kind}"):
+            what = "the interview" if each.of == MOCK else "the set"
+            with st.popover(f"Drop {what}", type="tertiary", key=f"drop-{each.kind}"):
                 st.markdown(_lost(each))
                 st.button("Drop it now", key=f"drop-{each.kind}-now", type="primary", on_click=_drop, args=(each,))
     return found

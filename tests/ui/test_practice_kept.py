@@ -185,7 +185,7 @@ def test_a_link_to_other_settings_shows_its_own_start_and_offers_what_is_kept():
     app = press(opened(PRACTICE, **SET), "start-set")
     other = in_another_tab(app, subject="cost", questions="2")
     assert "**2 questions**" in said(other) and "Question 1 of 3" not in said(other)
-    assert other.button(key="go-on-set") and "to start another one drops this" in said(other)
+    assert other.button(key="go-on-set") and "starting another one drops this one" in said(other)
     press(other, "start-set")
     assert "Question 1 of 2" in said(other)
     assert held(other).unfinished["set"].link["subject"] == "cost"
@@ -279,3 +279,17 @@ def test_a_file_of_progress_has_nothing_of_it_and_deleting_ends_it():
     assert held(app).for_file() == Progress()
     app.session_state["progress"] = Progress()  # deleted in another tab
     assert "Question 1 of 3" not in said(checked(app.run()))
+
+
+def test_where_the_browser_stores_nothing_the_page_says_so_and_the_browser_asks_before_it_closes(monkeypatch):
+    def asks(app: AppTest) -> bool:
+        (clock,) = [each.proto for each in app.get("bidi_component") if each.proto.component_name == "countdown"]
+        return json.loads(clock.bytes)["asks"]
+
+    app = opened(PRACTICE, **MOCK)
+    assert "its clock stands still while the page is closed" in said(app)
+    assert not asks(press(app, "start-interview"))
+    monkeypatch.setattr("attnviz.ui.progress.is_blocked", lambda: True)
+    app = opened(PRACTICE, **MOCK)
+    assert "to load the page again ends it" in said(app) and "stands still" not in said(app)
+    assert asks(press(app, "start-interview"))

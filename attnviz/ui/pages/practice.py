@@ -127,9 +127,9 @@ def _others(attempt: Attempt | None, kind: str) -> bool:
     if why := st.session_state.get(practice_kept.GONE):
         st.warning(why)
     mock_runs = bool(attempt and _runs_elsewhere(attempt, kind))
-    kinds = [each.kind for each in offer_unfinished.offer(from_here=False)]
+    kinds = [each.kind for each in offer_unfinished.offer(primary=kind == MOCK)]
     if SET in kinds and kind == SET:
-        st.caption("One set is kept at a time: to start another one drops this.")
+        st.caption("One set is kept at a time: starting another one drops this one.")
     if kept_mock := kind == MOCK and MOCK in kinds:
         st.caption("One interview is kept at a time: go on with it, or drop it to start another one.")
     return mock_runs or kept_mock

@@ -81,6 +81,7 @@ def take_up(found: Unfinished) -> None:
         this_tab.end(found.kind)
         drop(found)
         return
+    st.session_state.pop(GONE, None)
     st.session_state[ATTEMPT], st.session_state[FORM] = attempt, found
     st.session_state[SERIAL] = serial() + 1
     st.session_state[RESUMED] = len(attempt.given)
