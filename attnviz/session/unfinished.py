@@ -25,7 +25,8 @@ MOCK, SET, ALOUD = "interview", "set", "aloud"  # kinds
 class Unfinished:
     """One of them. The questions are kept by their ids, from which the same ones are built again.
 
-    turn: how many of its kind were begun before it. edits: how often it changed. ended: finished, or dropped.
+    turn: how many of its kind were begun before it, which orders those of one second. edits: how often it changed.
+    ended: finished, or dropped.
     of: "interview", "set", "missed" (questions repeated, a kind of set) or "aloud".
     link: the settings that name it and where it was begun, as in an address.
     asked: ids of the questions. check: a hash of their texts and right answers, to see that they are still the same.
@@ -123,8 +124,9 @@ class Unfinished:
         return f"the {n} that you missed" if self.of == "missed" else f"the set of {n}"
 
 
-def _age(kept: Unfinished) -> tuple[int, str, str, bool, int, str]:
-    return kept.turn, kept.began, kept.id, kept.ended, kept.edits, json.dumps(asdict(kept), sort_keys=True)
+def _age(kept: Unfinished) -> tuple[str, int, str, bool, int, str]:
+    """Order by when it was begun: a session that its browser has told nothing yet counts from turn 0."""
+    return kept.began, kept.turn, kept.id, kept.ended, kept.edits, json.dumps(asdict(kept), sort_keys=True)
 
 
 # ---- what a browser holds: it can be anything

@@ -46,9 +46,12 @@ def for_browser() -> dict[str, Any]:
 
 
 def take(here: str, left: str, kept: Mapping[str, Unfinished], *, first: bool) -> None:
-    """Take what the tab remembers: ids, and an id with the seconds left. first: the session has just begun."""
+    """Take what the tab remembers: ids, and an id with the seconds left. first: the session has just begun.
+
+    What the person has begun before the browser could say anything is what runs here.
+    """
     st.session_state[_NOTED] = left[:MAX_CHARACTERS]
-    if first:
+    if first and not _ids():
         names = here[:MAX_CHARACTERS].split()
         st.session_state[_IDS] = {kind: each.id for kind, each in kept.items() if each.id in names and not each.ended}
 

@@ -46,6 +46,8 @@ def test_what_was_ended_does_not_come_back_from_another_tab_and_a_new_one_does()
     assert merge(one, two) == merge(two, one) == two
     assert merge(two, ended) == merge(ended, two) == ended and not ended.unfinished["set"].asked
     assert merge(ended, new) == merge(new, two) == new
+    early = Progress(unfinished={"set": replace(next_one, turn=0, began="2026-11-28T21:00:01Z")})
+    assert merge(early, ended) == merge(ended, early) == early  # begun before its browser has said what it holds
     assert new.for_file() == Progress()  # a file of progress does not bring it back either
 
 

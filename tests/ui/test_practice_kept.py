@@ -13,6 +13,7 @@ from attnviz.practice.drills.answers import SpokenAnswer
 from attnviz.session.progress import Progress, RouteState, merge, parsed
 from attnviz.session.settings import Settings
 from attnviz.session.unfinished import Unfinished
+from attnviz.ui import this_tab
 from tests.pages import FRONT, HEADS, PRACTICE, checked, linked, opened, said, sentences
 from tests.practice.forms import forms
 
@@ -263,6 +264,33 @@ def test_what_this_version_cannot_build_is_dropped_with_a_sentence():
         assert held(again).unfinished["set"].ended
         press(again, "start-set")
         assert "Question 1 of 3" in said(again) and "cannot be continued" not in sentences(again)
+
+
+def test_a_set_that_is_begun_before_the_browser_has_said_anything_goes_on(monkeypatch):
+    app = press(opened(PRACTICE, **SET), "start-set")
+    press(press(app, "end-now"), "leave")
+    monkeypatch.setattr("attnviz.ui.progress.now", lambda: "2099-11-28T20:00:00Z")
+    early = give(press(opened(PRACTICE, **SET), "start-set"), "")
+    (id,) = [each.id for each in held(early).unfinished.values()]
+    monkeypatch.setattr("streamlit.session_state", early.session_state)
+    kept = merge(held(app), held(early))
+    this_tab.take("other", "other 12.5", kept.unfinished, first=True)
+    early.session_state["progress"] = kept
+    assert "Question 1 of 3" in said(checked(early.run())) and sent(early)["here"] == id
+
+
+@pytest.mark.parametrize(
+    "left", ["", "7f", "7f nan", "7f inf", "7f -3", "7f 1e999", "other 3", "7f 12 13", " ", "9" * 10**6]
+)
+def test_a_time_that_cannot_be_read_changes_nothing(left, monkeypatch):
+    monkeypatch.setattr("streamlit.session_state", {})
+    kept = Unfinished("7f", asked=("k:1",), seconds=900, spent=20.0)
+    this_tab.take("7f", left, {"set": kept}, first=True)
+    assert this_tab.with_time(kept) == kept and this_tab.runs("set") == "7f"
+    this_tab.take("7f", "7f 301.5", {"set": kept}, first=False)
+    assert this_tab.with_time(kept).spent == 598.5
+    this_tab.take("7f", "7f 900", {"set": kept}, first=False)
+    assert this_tab.with_time(kept).spent == 20.0  # no more is left than after the last answer
 
 
 def test_what_cannot_be_read_is_ignored_on_all_pages():
