@@ -25,6 +25,7 @@ from attnviz.session.settings import Settings
 
 IN_HTML = wanted("page_style")
 FILES = Path(__file__).with_name("page_style.css"), assets.FOLDER / "ui" / "bars.css"
+EARLY = "ui/components/chart_calculations.js", "ui/components/keeps.js"  # run before the first drawing
 BASE = "".join(file.read_text(encoding="utf-8") for file in FILES)
 
 # Hides everything but the element and its contents; its containers take the full width, without gaps. A lesson does not
@@ -86,7 +87,7 @@ class PageStyle:
             return
         element = embedded_element(scope["path"], scope["query_string"].decode("utf-8", "replace"))
         alone = f"body:not(:has(.st-key-{LEFT})) {{{style(element, presented=False)}}}" if element else ""
-        early = scripts.tag("ui/components/chart_calculations.js") if not element else ""
+        early = "".join(map(scripts.tag, EARLY)) if not element else ""
         page = _Styled(f"<body><style>{BASE}{alone}</style>{early}", send)
         headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
         await self.app({**scope, "headers": headers}, receive, page.send)

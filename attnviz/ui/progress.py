@@ -47,6 +47,11 @@ def get() -> Progress:
     return _own()
 
 
+def is_awaited() -> bool:
+    """Check whether there is none because the browser, which may have some, has not sent any yet."""
+    return get().is_empty and not _store().heard
+
+
 def today() -> date:
     """Return the day where the person is."""
     try:

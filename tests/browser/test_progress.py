@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from attnviz.compute import routes
 from attnviz.exercises import CardState
-from attnviz.session.progress import LessonState, MistakeState, Progress, parsed
-from tests.browser.conftest import NARROW, go
+from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState, parsed
+from tests.browser.conftest import NARROW, WIDE, go
 from tests.browser.painted import fits, settle
 from tests.browser.server import Server
 
@@ -115,6 +117,36 @@ def test_what_is_broken_is_replaced_and_a_browser_that_stores_nothing_is_told(
     miss_one(page)
     expect(page.get_by_text("does not let AttnViz store anything").first).to_be_visible()
     has_answered(page, 1)
+
+
+FIRST_VIEW = """() => {
+  window.seen = new Set();
+  const turn = () => {
+    const maps = document.querySelector(".st-key-front-grid");
+    for (const each of document.querySelectorAll(".st-key-first-lesson, .st-key-routes button, .st-key-go-on button")) {
+      if (each.checkVisibility({ checkVisibilityCSS: true })) seen.add(each.innerText.replace(/.*\\n/, "").trim());
+    }
+    if (maps?.offsetHeight > 100) seen.add(Math.round(maps.getBoundingClientRect().top));
+    requestAnimationFrame(turn);
+  };
+  turn();
+}"""
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_person_who_comes_back_is_not_shown_what_is_for_others_and_nothing_moves(
+    window: Callable[..., Page], watched: Callable[[Page], Page], server: Server, width: int
+) -> None:
+    route = RouteState("2026-11-28T20:00:00Z", "2026-11-28T20:00:00Z")
+    page = watched(hold(window(width).context, server, replace(HELD, routes={"interview-60": route}).json()))
+    page.set_viewport_size({"width": width, "height": 844})
+    page.add_init_script(f"addEventListener('DOMContentLoaded', {FIRST_VIEW})")
+    go(page, server, "")
+    expect(page.locator(".st-key-go-on")).to_contain_text("Go on: Why keys and values are shared")
+    settle(page)
+    seen = page.evaluate("[...seen].map(String)")
+    assert any("Go on: 60 minutes" in each for each in seen) and len([each for each in seen if each.isdecimal()]) == 1
+    assert not [each for each in seen if "New to attention" in each or each == "60 minutes"], seen
 
 
 def sent_on_opening(page: Page, server: Server, address: str) -> int:

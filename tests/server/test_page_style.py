@@ -7,13 +7,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.figures import theme
-from attnviz.server.page_style import BASE, LEFT, PageStyle, embedded_element, style
+from attnviz.server.page_style import BASE, EARLY, LEFT, PageStyle, embedded_element, style
 from attnviz.server.scripts import FOLDER, VERSION, tag
 from attnviz.ui import frame
 from tests.browser.server import ROOT, Server
 from tests.waiting import result_of
 
-EARLY = "ui/components/chart_calculations.js"
 HTML = "<html><head></head><body><div></div></body></html>"
 TAGGED = [(b"etag", b"5"), (b"last-modified", b"today"), (b"content-length", b"50"), (b"x", b"y")]
 
@@ -46,7 +45,7 @@ def answered(scope: dict, content_type: str, *parts: bytes) -> tuple[dict[bytes,
 @pytest.mark.parametrize("parts", [[HTML.encode()], [HTML[:20].encode(), HTML[20:].encode()]])
 def test_html_gets_the_style_once(parts: list[bytes]):
     headers, body, asked = answered({}, "text/html; charset=utf-8", *parts)
-    assert body.decode() == HTML.replace("<body>", f"<body><style>{BASE}</style>{tag(EARLY)}")
+    assert body.decode() == HTML.replace("<body>", f"<body><style>{BASE}</style>{''.join(map(tag, EARLY))}")
     assert headers[b"content-length"] == str(len(body)).encode() and headers[b"x"] == b"y"
     assert not {b"etag", b"last-modified"} & headers.keys()
     assert not asked["headers"]  # compressed HTML could not be changed
@@ -94,7 +93,8 @@ def test_a_server_sends_the_style_with_every_page(server: Server):
         assert answer.headers["Content-Encoding"] is None and "ETag" not in answer.headers, address
         assert int(answer.headers["Content-Length"]) == len(body)
         only = f"body:not(:has(.st-key-{LEFT})) {{{alone}}}" if "only" in address else ""
-        early = "" if only else f'<script type="module" async src="{FOLDER}/{VERSION}/{EARLY}"></script>'
+        scripts = (f'<script type="module" async src="{FOLDER}/{VERSION}/{each}"></script>' for each in EARLY)
+        early = "" if only else "".join(scripts)
         assert body.decode().count(f"<body><style>{BASE}{only}</style>{early}") == 1, address
 
 

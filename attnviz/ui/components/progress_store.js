@@ -3,9 +3,10 @@
 // unless the item has changed meanwhile: then that is sent first. With it goes what runs in this tab, which the tab's own storage
 // remembers over a reload, and the time that was left when it was last noted.
 import { begun, jsonOf } from "./call.js";
+import { ITEM } from "./keeps.js";
 import { forgetCalculations } from "./remembered.js";
 
-const ITEM = "attnviz", HERE = "attnviz-here", LEFT = "attnviz-left";
+const HERE = "attnviz-here", LEFT = "attnviz-left";
 const MOST = 200_001, LOST = 5000, ASLEEP = 65; // characters that are sent of a longer item; milliseconds for an answer; seconds
 
 export default function ({ data, parentElement, setTriggerValue }) {

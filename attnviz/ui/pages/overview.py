@@ -16,6 +16,7 @@ from attnviz.compute.view import View, always, drawable
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.session.pages.practice import DUE
+from attnviz.session.route import Item
 from attnviz.text import tokenizer
 from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, state
 from attnviz.ui.components.head_grid import head_grid
@@ -46,29 +47,42 @@ def first_thing(view: View) -> None:
     """What is unfinished, what is due today, where the person's route goes on; else a sentence and a lesson."""
     kept, today = progress.get(), progress.today().isoformat()
     due, following = kept.due(today), route_bar.open_item()
-    unfinished = offer_unfinished.offer(from_here=True)
-    if not due and following is None and not unfinished:
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="first-thing"):
+        unfinished = offer_unfinished.offer(from_here=True)
+        if due or following or unfinished:
+            st.empty()  # in the place of what is replaced, which could be seen for a moment
+            _go_on(bool(due), following, after=bool(unfinished))
+            return
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=_awaited()):
             st.markdown(state.page().sentence, width="content")
             if kept.is_empty:
                 _first_lesson()
             else:
                 _next_lesson()
-        return
+
+
+def _awaited(place: str = "") -> str | None:
+    """Return the key of a container for who has no progress: a browser that has some does not show it meanwhile."""
+    return f"awaited{place}" if progress.is_awaited() else None
+
+
+def _go_on(due: bool, following: tuple[str, Item] | None, *, after: bool) -> None:
+    """Draw the buttons for what is due and for the route's next item. after: what is unfinished comes first."""
     with st.container(key="go-on", horizontal=True, gap="small"):
         if due:
             from attnviz.compute import progress as compute  # imported late: it would delay the page without progress
 
+            said = compute.due_on(progress.get(), progress.today().isoformat())
             st.button(
-                f"**{compute.due_on(kept, today)}**", key="due", icon=":material/event:",
-                type="secondary" if unfinished else "primary", on_click=_open_due,
+                f"**{said}**", key="due", icon=":material/event:", type="secondary" if after else "primary",
+                on_click=_open_due,
             )  # fmt: skip
         if following:
             name, item = following
             label = f"**Go on: {item.title}, {count(item.minutes, 'minute')}**"
             st.button(
                 label, key="go-on-route", on_click=route_bar.start, args=(name,),
-                type="secondary" if due or unfinished else "primary", icon=":material/arrow_forward:",
+                type="secondary" if due or after else "primary", icon=":material/arrow_forward:",
             )  # fmt: skip
 
 
@@ -149,7 +163,7 @@ def _open(layer: int, head: int) -> None:
 def routes() -> None:
     """Buttons that lead through a route; the last one that was opened goes on where it was."""
     last, done = progress.get().route(), {name: route_bar.done_on(name) for name in ROUTES}
-    with st.container(border=True, gap="xxsmall"):
+    with st.container(border=True, gap="xxsmall", key=_awaited("-routes")):
         st.markdown("## Interview tomorrow?")
         st.caption("One thing after the other, chosen for you. Close the browser and go on later.")
         with st.container(horizontal=True, gap="small", key="routes"):
