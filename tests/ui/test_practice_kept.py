@@ -272,11 +272,11 @@ def test_a_set_that_is_begun_before_the_browser_has_said_anything_goes_on(monkey
     monkeypatch.setattr("attnviz.ui.progress.now", lambda: "2099-11-28T20:00:00Z")
     early = give(press(opened(PRACTICE, **SET), "start-set"), "")
     (id,) = [each.id for each in held(early).unfinished.values()]
-    monkeypatch.setattr("streamlit.session_state", early.session_state)
-    kept = merge(held(app), held(early))
-    this_tab.take("other", "other 12.5", kept.unfinished, first=True)
-    early.session_state["progress"] = kept
+    early.session_state["progress"] = kept = merge(held(app), held(early))
     assert "Question 1 of 3" in said(checked(early.run())) and sent(early)["here"] == id
+    monkeypatch.setattr("streamlit.session_state", {"tab runs": {"set": id}})
+    this_tab.take("other", "", kept.unfinished, first=True)
+    assert this_tab.runs("set") == id
 
 
 @pytest.mark.parametrize(
