@@ -4,9 +4,10 @@
 import { el, keyOf } from "./call.js";
 import { remember, wasLeftOpen } from "./remembered.js";
 
-const roots = new Set(), LESSON = "attnviz-lesson"; // components; the event of another drawing that is pointed at
+const LESSON = "attnviz-lesson"; // the event of another drawing that is pointed at
+const roots = new Set(); // weak references to components: of a page that is gone, each would hold all elements
 document.addEventListener(LESSON, () => {
-  for (const root of roots) root.isConnected ? foldAll(root) : roots.delete(root);
+  for (const weak of roots) weak.deref()?.isConnected ? foldAll(weak.deref()) : roots.delete(weak);
 });
 
 // Says at which drawing a lesson points, by the class of its element; "" for none.
@@ -33,7 +34,7 @@ export function calculation(...contents) {
 
 // Folds and opens those of a component.
 export function foldAll(root) {
-  roots.add(root);
+  roots.add((root.weak ??= new WeakRef(root)));
   for (const [nth, details] of [...root.querySelectorAll(".calculation")].entries()) {
     const fold = foldOf(keyOf(root), nth);
     details.open = fold.open;
