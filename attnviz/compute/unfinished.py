@@ -28,19 +28,21 @@ class CannotGoOn(Exception):
 
 def begun(attempt: Attempt, s: Settings, *, id: str, turn: int, at: str) -> Unfinished:
     """Return an attempt that begins as the browser keeps it. at: the time, in UTC."""
-    tab = "interview" if attempt.of == MOCK else ""
-    place = replace(Settings(), **{name: getattr(s, name) for name in FIELDS} | {"tab": tab})
     return Unfinished(
-        id, turn, at, attempt.of, link=place.to_link(), asked=tuple(each.id for each in attempt.questions),
+        id, turn, at, attempt.of, link=_link(attempt, s), asked=tuple(each.id for each in attempt.questions),
         check=_check(attempt.questions), seconds=round(attempt.seconds),
     )  # fmt: skip
 
 
-def kept(attempt: Attempt, before: Unfinished, now: float) -> Unfinished:
-    """Return an attempt as the browser keeps it. before: as it was kept last; now: on the attempt's clock."""
+def kept(attempt: Attempt, before: Unfinished, s: Settings, now: float) -> Unfinished:
+    """Return an attempt as the browser keeps it. before: as it was kept last; now: on the attempt's clock.
+
+    s: the settings in force; where they name the attempt, it goes on there, if only because its lesson was left.
+    """
     spent = max(now - attempt.began, 0.0)
     return replace(
-        before, edits=before.edits + 1, given=tuple(given[:MAX_GIVEN] for given in attempt.given),
+        before, edits=before.edits + 1, link=_link(attempt, s) if attempt.is_of(s) else before.link,
+        given=tuple(given[:MAX_GIVEN] for given in attempt.given),
         stamps=tuple(round(stamp - attempt.began, 1) for stamp in attempt.stamps),
         spent=round(min(spent, attempt.seconds or spent), 1), answered=attempt.answered,
         again=attempt.again.id if attempt.again else "", again_given=attempt.again_given[:MAX_GIVEN],
@@ -82,6 +84,18 @@ def question_of(id: str) -> Question:
             return asked
         raise ValueError(id)
     return interview.of_card(spoken.deck()[name])
+
+
+def _link(attempt: Attempt, s: Settings) -> dict[str, str]:
+    place = {name: getattr(s, name) for name in FIELDS} | {"tab": "interview" if attempt.of == MOCK else ""}
+    return replace(Settings(), **place).to_link()
+
+
+def is_elsewhere(found: Unfinished, s: Settings) -> bool:
+    """Check whether these settings name a set like this one, but in another lesson or route, where it asks others."""
+    was = Settings.from_link(found.link)[0]
+    same = dict(naming(was, found.of)) == dict(naming(s, found.of))
+    return same and any(getattr(was, name) != getattr(s, name) for name in ("lesson", "route", "route_item"))
 
 
 def place(found: Unfinished) -> dict[str, object]:

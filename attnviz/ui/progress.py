@@ -167,9 +167,9 @@ def forget() -> None:
     state.progress_changed()
 
 
-def is_blocked() -> bool:
-    """Check whether the browser has refused to store anything."""
-    return _store().problem == BLOCKED
+def stays() -> bool:
+    """Check whether what is done here stays: the browser stores it, and the page is not one drawing alone."""
+    return _store().problem != BLOCKED and not state.current().only
 
 
 def problem() -> str:

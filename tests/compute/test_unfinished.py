@@ -80,7 +80,7 @@ def through_the_browser(found: Unfinished) -> Unfinished:
 def back(attempt: Attempt, s: Settings, stopped_at: float, now: float) -> Attempt:
     """Keep an attempt at one time, and build it again at another."""
     begun = unfinished.begun(attempt, s, id="7f", turn=0, at="2026-11-28T20:00:00Z")
-    return unfinished.attempt_of(through_the_browser(unfinished.kept(attempt, begun, stopped_at)), now)
+    return unfinished.attempt_of(through_the_browser(unfinished.kept(attempt, begun, s, stopped_at)), now)
 
 
 def same(attempt: Attempt, built: Attempt) -> None:
@@ -158,6 +158,19 @@ def test_it_opens_where_it_was_begun() -> None:
     assert unfinished.place(mock)["tab"] == "interview" and unfinished.place(mock)["interview"] == "15"
 
 
+def test_where_a_lesson_was_left_it_goes_on_without_and_its_link_asks_its_own() -> None:
+    s = Settings(subject="cost", questions=5, lesson="cache-cost", lesson_step=7)
+    attempt, bare = begin(s, "set", Answers(), 0.0), replace(s, lesson="", lesson_step=1)
+    assert [q.id for q in attempt.questions] != [q.id for q in begin(bare, "set", Answers(), 0.0).questions]
+    found = unfinished.begun(attempt, s, id="7f", turn=0, at="2026-11-28T20:00:00Z")
+    assert unfinished.is_elsewhere(found, bare) and not unfinished.is_elsewhere(found, replace(s, lesson_step=6))
+    assert not unfinished.is_elsewhere(found, replace(bare, questions=4))  # a set that differs anyway
+    left = unfinished.kept(answer(attempt, 3.0), found, bare, 5.0)
+    assert not unfinished.is_elsewhere(left, bare) and unfinished.is_elsewhere(left, s)
+    elsewhere = unfinished.kept(attempt, found, Settings(subject="rope"), 5.0)
+    assert elsewhere.link == found.link
+
+
 # ---- what cannot go on
 
 CHANGES = [
@@ -182,5 +195,5 @@ def test_all_that_is_kept_of_the_longest_interview_is_a_few_kilobytes() -> None:
     begun = unfinished.begun(attempt, s, id="7f3a" * 3, turn=3, at="2026-11-28T20:00:00Z")
     while not attempt.done:
         attempt = answer(attempt, 60.0 * len(attempt.given))
-    text = Progress(unfinished={"interview": unfinished.kept(attempt, begun, 1999.0)}).json()
+    text = Progress(unfinished={"interview": unfinished.kept(attempt, begun, s, 1999.0)}).json()
     assert asdict(parsed(text)[0].unfinished["interview"])["asked"] and len(text) < 3_000

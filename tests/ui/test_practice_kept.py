@@ -13,7 +13,7 @@ from attnviz.practice.drills.answers import SpokenAnswer
 from attnviz.session.progress import Progress, RouteState, merge, parsed
 from attnviz.session.settings import Settings
 from attnviz.session.unfinished import Unfinished
-from attnviz.ui import this_tab
+from attnviz.ui import progress, this_tab
 from tests.pages import FRONT, HEADS, PRACTICE, checked, linked, opened, said, sentences
 from tests.practice.forms import forms
 
@@ -64,10 +64,10 @@ def sent(app: AppTest) -> dict:
 
 def reloaded(app: AppTest, page: str = PRACTICE, /, seconds_left: float | None = None, **link: str) -> AppTest:
     """Open a page in a new session of the same tab: it has what the browser holds and remembers."""
-    progress, here = held(app), sent(app)["here"].split()
-    runs = {kind: each.id for kind, each in progress.unfinished.items() if each.id in here}
+    kept, here = held(app), sent(app)["here"].split()
+    runs = {kind: each.id for kind, each in kept.unfinished.items() if each.id in here}
     noted = f"{here[0]} {seconds_left}" if here and seconds_left is not None else ""
-    return opened(page, {"progress": progress, "tab runs": runs, "tab noted": noted}, **link)
+    return opened(page, {"progress": kept, "tab runs": runs, "tab noted": noted}, **link)
 
 
 def in_another_tab(app: AppTest, page: str = PRACTICE, /, **link: str) -> AppTest:
@@ -180,6 +180,10 @@ def test_an_item_of_a_route_and_a_step_of_a_lesson_go_on_as_such():
     app = give(press(opened(PRACTICE, **in_lesson), "start-set"), "")
     other = press(in_another_tab(app, FRONT), "go-on-set")
     assert linked(other) == in_lesson and "Question 1 of 5" in said(other)
+    bare = {name: value for name, value in in_lesson.items() if not name.startswith("lesson")}
+    same_tab = reloaded(app, **bare)  # asks what no lesson has to explain
+    assert "Question 1 of 5" not in said(same_tab) and same_tab.button(key="start-set")
+    assert "go-on-set" in keys(same_tab)
 
 
 def test_a_link_to_other_settings_shows_its_own_start_and_offers_what_is_kept():
@@ -309,7 +313,7 @@ def test_a_file_of_progress_has_nothing_of_it_and_deleting_ends_it():
     assert "Question 1 of 3" not in said(checked(app.run()))
 
 
-def test_where_the_browser_stores_nothing_the_page_says_so_and_the_browser_asks_before_it_closes(monkeypatch):
+def test_where_the_browser_stores_nothing_the_page_says_so_and_the_browser_asks_before_it_closes():
     def asks(app: AppTest) -> bool:
         (clock,) = [each.proto for each in app.get("bidi_component") if each.proto.component_name == "countdown"]
         return json.loads(clock.bytes)["asks"]
@@ -317,7 +321,10 @@ def test_where_the_browser_stores_nothing_the_page_says_so_and_the_browser_asks_
     app = opened(PRACTICE, **MOCK)
     assert "its clock stands still while the page is closed" in said(app)
     assert not asks(press(app, "start-interview"))
-    monkeypatch.setattr("attnviz.ui.progress.is_blocked", lambda: True)
-    app = opened(PRACTICE, **MOCK)
-    assert "to load the page again ends it" in said(app) and "stands still" not in said(app)
-    assert asks(press(app, "start-interview"))
+    blocked = progress._Store()
+    blocked.problem = progress.BLOCKED
+    refused = opened(PRACTICE, {"progress store": blocked}, **MOCK)
+    alone = opened(PRACTICE, **MOCK, only="practice-interview")  # without the component that keeps anything
+    for app in (refused, alone):
+        assert "to load the page again ends it" in said(app) and "stands still" not in said(app)
+    assert asks(press(refused, "start-interview"))

@@ -46,7 +46,7 @@ def clock() -> None:
     if attempt and attempt.seconds and not attempt.done:
         name = "Mock interview" if attempt.of == "interview" else "Set of questions"
         left = attempt.left(time.monotonic())
-        countdown(left, label=name, asks=kept.is_blocked(), key="time-left", on_up=_time_is_up)
+        countdown(left, label=name, asks=not kept.stays(), key="time-left", on_up=_time_is_up)
 
 
 def move_on(spoken: str = "", appeared: str = "") -> None:
@@ -337,7 +337,8 @@ def _score_card(attempt: Attempt) -> None:
     right, n = sum(grade.right for grade in grades), len(grades)
     unanswered = sum(not given for given in attempt.given)
     st.markdown(f"## {right} of {n} right{f', {unanswered} not answered' if unanswered else ''}")
-    if attempt.of == "interview" and (said := interview.compared(interview.summary(attempt), kept.get().mocks[1:])):
+    others = kept.other_mocks(practice_kept.own_id())
+    if attempt.of == "interview" and (said := interview.compared(interview.summary(attempt), others)):
         st.markdown(escaped(said))
     rows = compute.tallies(attempt)
     st.table(  # not a dataframe, whose last column a phone cuts off

@@ -20,13 +20,13 @@ KEEPS = (
     "This browser keeps how far you are: loaded again or opened later, it goes on at the same question, and its clock "
     "stands still while the page is closed."
 )
-ENDS = "This browser stores nothing, so to load the page again ends it."
+ENDS = "Nothing of it is stored, so to load the page again ends it."
 LENGTHS = {"15": "15 minutes", "30": "30 minutes", "60": "60 minutes", "": "Computed only"}
 
 
 def about(length: str) -> None:
     """Draw the choice of length, and what is asked."""
-    stays = ENDS if progress.is_blocked() else KEEPS
+    stays = KEEPS if progress.stays() else ENDS
     controls.control(
         st.segmented_control, "Length", "interview", options=list(LENGTHS), format_func=LENGTHS.__getitem__,
         required=True,

@@ -24,7 +24,10 @@ def current() -> Attempt | None:
     kept = progress.get().unfinished
     if own is None:
         if found := next((kept[kind] for kind in (MOCK, SET) if this_tab.runs(kind) and kind in kept), None):
-            take_up(found)
+            if compute.is_elsewhere(found, state.current()):
+                this_tab.end(found.kind)  # it is offered
+            else:
+                take_up(found)
     elif (found := kept.get(own.kind)) is None or found.id != own.id or found.ended:
         if found and this_tab.runs(own.kind) == own.id:
             st.session_state[GONE] = "It was ended in another tab, or another one was begun there."
@@ -52,7 +55,7 @@ def keep(attempt: Attempt) -> None:
     st.session_state[ATTEMPT] = attempt
     if form := st.session_state.get(FORM):
         now = time.monotonic()
-        st.session_state[FORM] = kept = compute.kept(attempt, form, now)
+        st.session_state[FORM] = kept = compute.kept(attempt, form, state.current(), now)
         this_tab.time_is_up(kept.id, float("inf") if attempt.done else attempt.left(now))
         progress.keep_unfinished(kept)
 
