@@ -142,6 +142,8 @@ READ = {
     "1.536 million": (1_536_000, ""), "1.536 million parameters": (1_536_000, ""), "1.536e6": (1_536_000, ""),
     "1.536M": (1_536_000, ""), "1.536 M": (1_536_000, ""), "1536k": (1_536_000, ""), "1,536K": (1_536_000, ""),
     "1.536M parameters": (1_536_000, ""), "1.536M tokens": (1_536_000, "tokens"), "0.001536B": (1_536_000, ""),
+    "1.536 bn": (1_536_000_000, ""), "1.536 million bytes": (1_536_000, "B"), "1.5 billion B": (1_500_000_000, "B"),
+    "3.4k": (3400, "tokens/s"), "3.4k tokens/s": (3400, "tokens/s"), "3.4 thousand tokens/s": (3400, "tokens/s"),
     "1.536 MB": ("“MB” is not the unit", ""), "1536000 B": ("“B” is not the unit", ""),
     "1.5 k": ("k can be kB", "GiB"),
     "42 GB": ("“GB” is not the unit of the answer: give it in ms", "ms"), "5–6": ("can be a range", ""),
@@ -247,3 +249,15 @@ def test_each_right_answer_is_accepted_as_people_write_it(name):
                 continue
         for given in typed:
             assert question.grade(given).right, (question.text, given, question.grade(given))
+
+
+@pytest.mark.parametrize("typed", ["1.2 GiB", "1,2 GiB", "6/5", "1228.8 MiB", "1.29 GB", "1290 MB", "1,29e9 B"])
+def test_a_size_is_read_in_any_unit_of_bytes(typed):
+    assert NumberAnswer(1.2, "GiB", 0.01).grade(typed).right
+
+
+def test_bits_typed_for_bytes_are_named_unless_another_mistake_leads_there():
+    answer = NumberAnswer(96, "B", 0.01, (Wrong(48, "K and V once"),))
+    assert answer.grade("768").explanation == "That is in bits: 8 bits are one byte."
+    other = NumberAnswer(96, "B", 0.01, (Wrong(768, "That is for all layers."),))
+    assert other.grade("768").explanation == "That is for all layers."

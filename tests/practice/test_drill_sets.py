@@ -28,6 +28,16 @@ def test_a_set_is_reproducible_and_covers_the_subjects():
     assert len(alone) == 9 and {(q.subject, q.level) for q in alone} == {("rope", 1)}
 
 
+@pytest.mark.parametrize("subject", ["heads", "cost", "rope", "decoding", "masks"])
+def test_a_set_of_ten_asks_nothing_twice_where_a_kind_comes_again(subject):
+    n_again = 0
+    for seed in range(8):
+        asked = question_set(subject, 1, 10, seed)
+        assert len({(question.text, question.code, question.maps) for question in asked}) == 10
+        n_again += 10 - len({question.kind for question in asked})
+    assert n_again > 8
+
+
 def test_the_score_card_counts_by_subject():
     questions = question_set("", 3, 12, 5)
     rows = score_card(questions, [q.subject != "rope" for q in questions])
@@ -75,6 +85,7 @@ def test_entries_of_another_version_and_impossible_ones_are_dropped():
 def test_no_kind_is_asked_again_while_another_of_its_subject_waits(subject, level, monkeypatch):
     """In sets of any length: within a subject, two kinds are asked equally often, or one of them once more."""
     monkeypatch.setattr("attnviz.practice.drills.sets.make", lambda name, seed: (name, seed))
+    monkeypatch.setattr("attnviz.practice.drills.sets._shown", str)
     for seed in range(40):
         asked = question_set(subject, level, 150 if not subject else 60, seed)
         of_subject = {name: [] for name in ([subject] if subject else SUBJECTS)}
@@ -94,6 +105,7 @@ def test_no_kind_is_asked_again_while_another_of_its_subject_waits(subject, leve
 def test_every_kind_is_asked_as_often_as_the_others_of_its_subject(monkeypatch):
     """In short sets, over many seeds: none of n kinds is far from 1 / n of the questions."""
     monkeypatch.setattr("attnviz.practice.drills.sets.make", lambda name, seed: name)
+    monkeypatch.setattr("attnviz.practice.drills.sets._shown", str)
     for subject in SUBJECTS:
         names = [name for seed in range(400) for name in question_set(subject, 3, 5, seed)]
         expected = len(names) / len(kinds_of(subject, 3))

@@ -11,8 +11,17 @@ from itertools import combinations
 
 from attnviz.equations import Expression, Value, number_text, replaced
 from attnviz.practice.drills.evaluate import evaluate
-from attnviz.practice.drills.reading import MAX_CHARS, Unreadable, bare, readings, separated, without_noun, written_out
-from attnviz.practice.drills.units import BINARY, BYTES, family_of, split
+from attnviz.practice.drills.reading import (
+    MAX_CHARS,
+    Unreadable,
+    bare,
+    in_digits,
+    readings,
+    separated,
+    without_noun,
+    written_out,
+)
+from attnviz.practice.drills.units import BINARY, BYTES, RATE, family_of, split
 
 HALF = 0.005  # the largest relative error of a number of three digits
 
@@ -63,7 +72,9 @@ class NumberAnswer:
     def grade(self, given: str) -> Grade:
         """Grade a number as typed. One with two meanings is asked about if the second one is right or known."""
         try:
-            side = _last_side(bare(given))
+            side = _last_side(in_digits(bare(given)))
+            if self.unit == RATE:  # which has no k of its own, as bytes have: 3.4k tokens/s
+                side = re.sub(r"(?i)(?<=\d) ?k(?=$| ?t)", "*1e3", side)
             count = side if family_of(self.unit) else written_out(side)
             number, typed = split(count, self.unit)
             texts = readings(without_noun(number))

@@ -16,7 +16,7 @@ from attnviz.equations import Equation, Value, function
 from attnviz.mechanisms import Grouped, Layer, letter
 from attnviz.phrases import listed
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.cost import described, plain
+from attnviz.practice.drills.cost import described, plain, ungrouped
 from attnviz.practice.drills.heads import published_with
 from attnviz.practice.drills.question import Question, kind, tries
 
@@ -75,6 +75,7 @@ def cache_shared_by_layers(rng: random.Random) -> Question:
                 (whole - size, "These are the layers that read another layer's cache.") if whole != 2 * size else None,
                 (whole / run, "The last run has fewer layers, and a cache all the same.") if m.n_layers % run else None,
                 (size / kept, "That is one cache; each run has one."),
+                ungrouped(m, size, whole, whole - size),
             ),
         ),
         "The first layer of each run caches its keys and values; the others have queries alone and read these.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -47,6 +48,14 @@ def is_plain(m: ModelConfig) -> bool:
     return m.sliding_window is None and not (m.qkv_bias or m.o_bias or m.qk_norm or m.attention_sinks)
 
 
+def ungrouped(m: ModelConfig, size: float, *others: float) -> tuple[float, str] | None:
+    """Return the mistake of counting all query heads; None in MHA, and where one of the others leads to its number."""
+    value = size * m.group_size
+    if m.group_size == 1 or any(math.isclose(value, other, rel_tol=0.03) for other in others):
+        return None
+    return value, "That is the size with all query heads; only the KV heads are cached."
+
+
 @kind("cost", 1, "model-card")
 def attention_parameters(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention in ("mha", "gqa", "mqa") and is_plain(m) and _tells_k_and_v(m))
@@ -82,7 +91,6 @@ def _tells_k_and_v(m: ModelConfig) -> bool:
 def cache_per_token(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     size = kv_cache_bytes(m, 1)
-    ungrouped = size * m.group_size, "That is the size with all query heads; only the KV heads are cached."
     return Question(
         f"{described(m)}. How many bytes does the cache take per token, in bf16?",
         NumberAnswer(
@@ -92,7 +100,7 @@ def cache_per_token(rng: random.Random) -> Question:
             known(
                 (size / 2, "You counted K and V once, or 1 byte per number."),
                 (size / m.n_layers, "That is for one layer."),
-                ungrouped if m.group_size > 1 else None,
+                ungrouped(m, size),
                 (size * 2, "bf16 takes 2 bytes per number.") if m.group_size != 2 else None,
             ),
         ),
@@ -151,6 +159,7 @@ def cache_with_scales(rng: random.Random) -> Question:
                 (gib / 2, "You counted K and V once."),
                 (gib * 2**30 / 1e9, "That is the size in GB; give it in GiB."),
                 (gib * 20 / bits, "Each scale is shared by 32 numbers."),
+                ungrouped(m, gib, gib * 20 / bits),
             ),
         ),
         "Each number takes 4 bits, half a byte, and each block of 32 numbers a scale of 2 bytes.",
@@ -198,6 +207,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     n_full = len(set(m.full_layers))
     gib = kv_cache_bytes(m, tokens) / 2**30
     all_windowed = kv_cache_bytes(replace(m, full_layers=()), tokens) / 2**30
+    unbounded = kv_cache_bytes(m, 1) * tokens / 2**30
     return Question(
         f"{described(m)}. {layers_behind_a_window(m)}. How many GiB does the cache of one sequence of {tokens:,} "
         "tokens take in bf16?",
@@ -206,10 +216,11 @@ def cache_behind_a_window(rng: random.Random) -> Question:
             "GiB",
             0.01,
             known(
-                (kv_cache_bytes(m, 1) * tokens / 2**30, "That is the size without sliding windows."),
+                (unbounded, "That is the size without sliding windows."),
                 (gib * 2**30 / 1e9, "That is the size in GB; give it in GiB."),
                 (gib / 2, "You counted K and V once."),
                 (all_windowed, f"Only {m.n_layers - n_full} layers have the window.") if n_full else None,
+                ungrouped(m, gib, unbounded, all_windowed),
             ),
         ),
         "A layer with a window caches at most the tokens of its window.",

@@ -32,7 +32,8 @@ _AFTER = re.compile(
     r"|numbers?|entries|scores?|weights?|cells?|blocks?|slots?|sequences?|positions?|dimensions?|dims?|pairs?"
     r"|frequenc(?:y|ies)|times)$"
 )
-_POWERS = {"thousand": "1e3", "million": "1e6", "billion": "1e9", "trillion": "1e12"}
+_POWERS = {"thousand": "1e3", "million": "1e6", "billion": "1e9", "bn": "1e9", "trillion": "1e12"}
+_POWER = re.compile(rf"(?i)(?<=[\d)]) ?({'|'.join(_POWERS)})\b")
 _SUFFIXED = re.compile(r"^(?:([-+]?\d[\d.,]*) ?([kKMGT])|([-+]?\d{1,3}(?:[.,]\d+)?) ?(B))$")
 _THOUSANDS = {"K": 1, "M": 2, "G": 3, "B": 3, "T": 4}
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ '_]\d{3})+(?!\d)")
@@ -70,9 +71,13 @@ def bare(written: str) -> str:
 
 
 def without_noun(text: str) -> str:
-    """Remove what is counted: "42 keys"; write out 151 million."""
-    text = re.sub(r"(?i)(?<=[\d)]) ?(thousand|million|billion|trillion)\b", lambda m: f"*{_POWERS[m[1].lower()]}", text)
+    """Remove what is counted: "42 keys"."""
     return _AFTER.sub("", text)
+
+
+def in_digits(text: str) -> str:
+    """Write out the word after a number: 151 million."""
+    return _POWER.sub(lambda found: f"*{_POWERS[found[1].lower()]}", text)
 
 
 def written_out(text: str, thousand: int = 1000) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +12,7 @@ from attnviz.practice.drills.question import KINDS, Question, kinds_of, make
 from attnviz.practice.drills.ranks import rank
 
 MAX_MISSED = 200
+TRIES = 8  # of a question that is unlike those of its kind in the set
 GAPS = (3, 8, 20)  # answers to other questions until a missed one comes back
 _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
 
@@ -32,12 +33,23 @@ class Limits:
 def question_set(subject: str, level: int, n: int, seed: int, limits: Limits = Limits()) -> list[Question]:
     """Return the questions of a set, the same for the same arguments."""
     of = _name(subject, level, seed)
-    seen: Counter[str] = Counter()
-    asked = []
-    for name in kinds_of_set(subject, level, n, seed, limits):
-        asked.append(make(name, rank(of, name, seen[name]) % 10**6))  # the same question if its place changes
-        seen[name] += 1
-    return asked
+    asked: dict[str, list[Question]] = defaultdict(list)
+    return [_another(of, name, asked[name]) for name in kinds_of_set(subject, level, n, seed, limits)]
+
+
+def _another(of: str, name: str, asked: list[Question]) -> Question:
+    """Draw the next question of a kind, unlike those already asked as far as there are others, and add it to them."""
+    n = len(asked)
+    for again in range(TRIES):  # the same question if its place changes
+        question = make(name, rank(of, name, n, *[again] * bool(again)) % 10**6)
+        if all(_shown(question) != _shown(other) for other in asked):
+            break
+    asked.append(question)
+    return question
+
+
+def _shown(question: Question) -> tuple[object, ...]:
+    return question.text, question.code, question.maps
 
 
 def kinds_of_set(subject: str, level: int, n: int, seed: int, limits: Limits = Limits()) -> list[str]:

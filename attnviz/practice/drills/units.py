@@ -10,13 +10,14 @@ from attnviz.practice.drills.reading import Unreadable
 BYTES = {
     "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
+RATE = "tokens/s"
 BINARY = {"kB": "KiB", "MB": "MiB", "GB": "GiB", "TB": "TiB"}
 FAMILIES: tuple[dict[str, float], ...] = (
     BYTES | {"bit": 1 / 8},
     {"s": 1, "ms": 1e-3, "µs": 1e-6},
     {"rad": 1, "°": math.pi / 180},
     {"nats": 1, "bit": math.log(2)},
-    {"tokens/s": 1},
+    {RATE: 1},
 )
 _ALSO = {  # in lower case
     "byte": "B", "bytes": "B", "bits": "bit", "sec": "s", "second": "s", "seconds": "s", "msec": "ms", "msecs": "ms",

@@ -17,7 +17,7 @@ from attnviz.modules.extended import attend_with_sink
 from attnviz.modules.masks import attention_mask
 from attnviz.phrases import count
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.cost import cache_page, described, layers_behind_a_window
+from attnviz.practice.drills.cost import cache_page, described, layers_behind_a_window, ungrouped
 from attnviz.practice.drills.heads import published_with
 from attnviz.practice.drills.masks import window_page
 from attnviz.practice.drills.question import Options, Question, drawn, kind
@@ -167,6 +167,7 @@ def growth_behind_windows(rng: random.Random) -> Question:
                 else None,
                 (grown / 2, "You counted K and V once."),
                 (of_layer, "That is for one layer."),
+                ungrouped(m, grown, of_layer * m.n_layers, of_layer * (m.n_layers - n_full)),
             ),
         ),
         "Only the layers that attend to all tokens still grow, by a key and a value for each KV head.",
