@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from attnviz.practice.drills import KINDS, make
+from attnviz.practice.drills import KINDS
 from attnviz.practice.drills.answers import BYTES, ExpressionAnswer, NumberAnswer, ShapeAnswer, Wrong
 from attnviz.practice.drills.evaluate import Unreadable, evaluate
+from tests.practice.asked import make
 
 
 def test_an_answer_in_the_wrong_unit_is_named():

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.practice.drills import KINDS, Question, lines, make
+from attnviz.practice.drills import KINDS, Question, lines
 from attnviz.practice.drills.answers import ChoiceAnswer, ShapeAnswer
+from tests.practice.asked import make
 from tests.reading import numbers_where
 
 SEEDS = range(100)
@@ -17,7 +18,7 @@ SEEDS = range(100)
 
 def solve_shape(name: str, question: Question) -> tuple[int, ...]:
     text, code = question.text, question.code
-    shapes = [torch.randn(*map(int, found.split(","))) for found in re.findall(r"\((\d+(?:, \d+)+)\)", text)]
+    shapes = [torch.zeros(*map(int, found.split(","))) for found in re.findall(r"\((\d+(?:, \d+)+)\)", text)]
     match name:
         case "queries_by_head":
             B, T, C = shapes[0].shape
@@ -48,11 +49,11 @@ def solve_shape(name: str, question: Question) -> tuple[int, ...]:
         case "absorbed_query":
             (R,) = map(int, numbers_where("kv_lora_rank is #", text))
             q_nope, q_rope = shapes
-            up = torch.randn(q_nope.shape[1], q_nope.shape[3], R)
+            up = torch.zeros(q_nope.shape[1], q_nope.shape[3], R)
             return tuple(torch.cat((torch.einsum("bhtn,hnr->bhtr", q_nope, up), q_rope), -1).shape)
         case "read_from_the_latent":
             B, T, H, R = map(int, numbers_where("# texts of # tokens, # heads: kv_lora_rank is #", text))
-            return tuple(torch.einsum("bhts,bsr->bhtr", torch.randn(B, H, T, T), torch.randn(B, T, R)).shape)
+            return tuple(torch.einsum("bhts,bsr->bhtr", torch.zeros(B, H, T, T), torch.zeros(B, T, R)).shape)
     raise AssertionError(f"no solver for {name}")
 
 

@@ -9,14 +9,12 @@ from attnviz.compute.cost import pasted_model
 from attnviz.cost import Serving, kv_cache_bytes, load_accelerators, load_presets
 from attnviz.cost.placed import TENSOR
 from attnviz.figures import cost as figures
-from attnviz.practice.drills import (
-    make,
-)
 from attnviz.practice.drills.answers import (
     NumberAnswer,
 )
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
+from tests.practice.asked import make
 from tests.reading import numbers_where
 
 

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from attnviz.practice.drills import KINDS, Kind, Question, make
+from attnviz.practice import drills
+from attnviz.practice.drills import KINDS, Kind, Question
 from attnviz.practice.drills.answers import (
     CellAnswer,
     ChoiceAnswer,
@@ -15,6 +16,7 @@ from attnviz.practice.drills.answers import (
     Wrong,
 )
 from attnviz.practice.drills.question import _draws, tries
+from tests.practice.asked import make
 from tests.practice.forms import listed, wrong_answers
 from tests.reading import numbers_where
 
@@ -88,7 +90,7 @@ def test_a_kind_whose_mistakes_always_clash_is_not_drawn_for_ever(monkeypatch):
     asked = Question("How many?", NumberAnswer(3, wrong=(Wrong(3, "A."),)), "So.")
     monkeypatch.setitem(KINDS, "clashing", Kind("clashing", "heads", 1, lambda rng: asked))
     with pytest.raises(RuntimeError, match="clashing"):
-        make("clashing", 1)
+        drills.make("clashing", 1)
 
 
 def test_the_cache_left_out_of_the_speed_is_named():

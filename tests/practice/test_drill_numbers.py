@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from attnviz.cost import load_accelerators
-from attnviz.practice.drills import KINDS, make
+from attnviz.practice.drills import KINDS
 from attnviz.practice.drills.answers import NumberAnswer
+from tests.practice.asked import make
 from tests.practice.solvers import NEWER
 from tests.reading import numbers_where
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from attnviz.practice.drills import KINDS, make
+from attnviz.practice.drills import KINDS
 from attnviz.practice.drills.answers import NumberAnswer
+from tests.practice.asked import make
 from tests.practice.printed import computed, rounded_on_the_way
 
 EXACT = "when_a_state_is_smaller"  # asked to the last token, of bytes that are powers of two

@@ -10,11 +10,11 @@ import torch
 from attnviz.compute.practice import legend, solution_tex
 from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators, load_presets, prefill
 from attnviz.exercises import SUBJECTS
+from attnviz.practice import drills
 from attnviz.practice.drills import (
     KINDS,
     LEVELS,
     lines,
-    make,
     question_set,
 )
 from attnviz.practice.drills.answers import (
@@ -26,6 +26,7 @@ from attnviz.practice.drills.lines import differs
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from tests.arithmetic import NOTHING, check
+from tests.practice.asked import make
 from tests.practice.forms import forms, listed, wrong_answers
 
 SEEDS = range(25)
@@ -81,7 +82,7 @@ def test_a_kind(name):
         settings, notices = Settings.from_link(dict(link), PAGES[path])
         assert not notices and (not link.get("tab") or settings.tab in PAGES[path].tabs), (where, notices)
     assert len(texts) >= 2 and n_wrong >= len(SEEDS) / 2
-    assert make(name, 7) == make(name, 7)
+    assert drills.make(name, 7) == make(name, 7)
 
 
 @pytest.mark.parametrize("seed", range(40))

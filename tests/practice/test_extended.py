@@ -8,10 +8,10 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from attnviz.cost import load_described
-from attnviz.practice.drills import make
 from attnviz.practice.drills.extended import METHODS, own_scaling
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
+from tests.practice.asked import make
 from tests.reading import numbers_where
 
 KINDS = [

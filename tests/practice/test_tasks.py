@@ -84,8 +84,9 @@ def test_wrong_programs_fail(name):
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.slow
 def test_wrong_programs_fail_with_each_of_100_seeds(name):
+    """The first three are those of the test above."""
     wrong = Wrong(name)
-    assert {seed: found for seed in range(100) if (found := wrong.passing(seed))} == {}
+    assert {seed: found for seed in range(3, 100) if (found := wrong.passing(seed))} == {}
 
 
 def test_the_fewest_tokens_are_kept_where_the_sum_equals_p_exactly():

@@ -241,10 +241,11 @@ def _fits(m: ModelConfig, a: Accelerator, batch: int, tokens: int, bound: str, l
     n_bytes, step = _step(m, batch, tokens)
     if n_bytes > a.memory or step.cache_bytes < least_cache * step.weight_bytes:
         return False  # most pairs, before what takes longer
-    near = 0.5 < step.intensity / a.ridge < 2  # there it depends on what one counts
-    by_weights = batch * step.weight_bytes / a.flops  # seconds; from what the question gives: 2 FLOPs per weight of 2 B
-    same = (by_weights > step.reading_seconds(a)) == (bound == "compute")
-    return step.bound_by(a) == bound and same and not near
+    reading, arithmetic = (step.weight_bytes + step.cache_bytes) / a.bandwidth, step.flops / a.flops  # seconds
+    by_weights = batch * step.weight_bytes / a.flops  # from what the question gives: 2 FLOPs per weight of 2 B
+    if bound == "compute":  # near the ridge it depends on what one counts
+        return arithmetic >= 2 * reading and by_weights > reading
+    return 2 * arithmetic <= reading and by_weights <= reading
 
 
 @lru_cache(maxsize=1024)
