@@ -90,7 +90,7 @@ def _drills(view: View) -> None:
         controls.control(st.number_input, "Questions", "questions", width=120)
         controls.control(st.number_input, "Minutes (0: no limit)", "minutes", width=150)
         _set_controls()
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, key=_awaited()):
         _start("set", "Start")
         if n := len(attempts.progress().missed):
             st.button(
@@ -113,10 +113,15 @@ def _interview(view: View) -> None:
     if _others(attempt, MOCK):
         return
     interview.about(view.settings.interview)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key=_awaited()):
         _set_controls()
         _start("interview", "Start the interview")
     interview.kept()
+
+
+def _awaited() -> str | None:
+    """Return the key of a container that is not seen before the browser has sent what runs here instead."""
+    return "awaited" if kept.is_awaited() else None
 
 
 def _others(attempt: Attempt | None, kind: str) -> bool:
