@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 import streamlit as st
 
+from attnviz.ui import progress
+
 Place = tuple[str, int]  # name of a lesson or route, number of its step or item
 ICONS = {"back": ":material/arrow_back:", "return": ":material/undo:"}  # a narrow bar has no room for the labels
 _WHOLE = "whole text in a bar"  # session key: the place where it was asked for
@@ -41,6 +43,12 @@ def text(*, whole: bool) -> Iterator[None]:
         else:
             with st.container(key="bar-brief"):
                 yield
+
+
+def caption(said: str) -> None:
+    """Draw where the person is; unseen until a browser that has progress has sent it, since it would change then."""
+    with st.container(key="awaited-bar" if progress.is_awaited() else "bar-caption"):
+        st.caption(said)
 
 
 def fold_button(place: Place, name: str, *, whole: bool, then: Callable[[], None] | None = None) -> None:

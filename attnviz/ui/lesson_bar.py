@@ -142,7 +142,7 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool, open_now: s
         st.caption(f"{lesson.title} · {min(number, len(lesson.steps))} / {len(lesson.steps)}")
     else:
         whole = _is_whole(s, place, step)
-        st.caption(_caption(s, lesson, number, open_now, whole=whole))
+        bars.caption(_caption(s, lesson, number, open_now, whole=whole))
         if step.question:
             _answer_button(place)
         if state.page().path != "lessons":

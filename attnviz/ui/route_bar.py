@@ -18,6 +18,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
 from attnviz.session.settings import Settings
 from attnviz.ui import bars, progress, state
+from attnviz.ui.components.in_sight import from_the_top
 
 if TYPE_CHECKING:
     from attnviz.session.lesson import Step
@@ -56,7 +57,7 @@ def _bar(view: View) -> None:
     with bars.text(whole=whole):
         st.markdown(_through(route) if not left else _item(item, open_now))
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
-        st.caption(position(s, whole=whole))
+        bars.caption(position(s, whole=whole))
         bars.fold_button(place, "route", whole=whole)
         _button("Back", "back", "K", route, here - 1, active=here > 1)
         if _is_elsewhere(route, s):
@@ -67,6 +68,7 @@ def _bar(view: View) -> None:
             st.button("Begin again", key="route-again", on_click=start, args=(route.name, True))
         st.button("All items", key="route-home", shortcut="L", icon=":material/list:", on_click=_home)
         st.button("Leave", key="route-leave", icon=":material/close:", on_click=_leave)
+    from_the_top(f"{route.name} {here}")
 
 
 def _left(route: Route) -> list[int]:
@@ -113,7 +115,8 @@ def position(s: Settings, *, whole: bool) -> str:
         return ""
     left = _left(route)
     minutes = route.minutes_left(progress.get(), progress.today().isoformat())
-    at = f"tem {route.at(s.route_item)} of {len(route.items)}, {count(minutes, 'minute')} left"
+    then = f"{count(minutes, 'minute')} left" if left else "all done"
+    at = f"tem {route.at(s.route_item)} of {len(route.items)}, {then}"
     of = f" ({count(len(left), 'item')} not done)" if left else ""
     return f"{route.title}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
 

@@ -42,3 +42,14 @@ def test_a_bar_is_low_and_what_an_answer_makes_appear_is_above_it(visit: Callabl
             page.get_by_role("button", name=pressed, exact=True).click()
             page.wait_for_function(SEEN, arg=appears, timeout=20_000)
             assert bar.bounding_box()["height"] <= MOST[width], address
+
+
+def test_an_item_of_a_route_opens_at_the_top_of_its_page(visit: Callable[..., Page]) -> None:
+    page = visit("practice?tab=aloud&card=gqa-same-flops&route=interview-20&route_item=3", width=NARROW)
+    page.get_by_role("button", name="Show the points").tap()
+    main = page.get_by_test_id("stMain")
+    settle(page)
+    main.evaluate("main => main.scrollTo(0, 600)")
+    page.locator(".st-key-route-next button").tap()
+    page.get_by_role("button", name="Start", exact=True).wait_for()
+    page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop < 10", timeout=10_000)

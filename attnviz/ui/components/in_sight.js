@@ -6,14 +6,15 @@ import { toSight } from "./sight.js";
 const TURN = 60, STILL = 3, AT_MOST = 10_000; // milliseconds between looks; looks without movement before it scrolls; milliseconds in all
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { place, shown } = jsonOf(data), began = performance.now();
+  const call = begun(parentElement), { key, place, shown, opens } = jsonOf(data), began = performance.now();
   const watch = new AbortController(), until = AbortSignal.any([call.signal, watch.signal]);
+  const known = (document.attnvizInSight ??= {}); // of the document: a component can be mounted again for the same data
   const end = () => {
-    document.attnvizInSight = place; // of the document: a component can be mounted again for the same data
+    known[key] = place;
     watch.abort();
   };
-  if (document.attnvizInSight === undefined || !shown.length) end(); // what a page opens with, or nothing to see
-  if (document.attnvizInSight === place) return call.end;
+  if ((known[key] === undefined && !opens) || !shown.length) end(); // what a page opens with, or nothing to see
+  if (known[key] === place) return call.end;
   whenUsed(end, until);
   let last = null, still = 0;
   const turn = () => {

@@ -13,5 +13,13 @@ def in_sight(place: str, *shown: str) -> None:
 
     place: names what is on screen. shown: the keys of the containers, the first at the top; without any, nothing moves.
     """
-    selectors = [f".st-key-{key}" for key in shown]
-    _component(key="in-sight", data=as_bytes({"place": place, "shown": selectors}), height="content")
+    _draw("in-sight", place, [f".st-key-{key}" for key in shown], opens=False)
+
+
+def from_the_top(place: str) -> None:
+    """Show the page from its top once `place` has changed: a page that was open keeps where it was scrolled to."""
+    _draw("from-the-top", place, ["h1"], opens=True)
+
+
+def _draw(key: str, place: str, shown: list[str], *, opens: bool) -> None:
+    _component(key=key, data=as_bytes({"key": key, "place": place, "shown": shown, "opens": opens}), height="content")
