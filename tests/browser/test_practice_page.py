@@ -94,7 +94,7 @@ def test_an_interview_goes_on_after_a_reload_and_in_another_tab_until_it_is_drop
         press(page, "I do not know")
     page.get_by_text("Question 3 of 10").wait_for()
     settle(page)
-    page.evaluate(FAST_FORWARD, 1)
+    page.evaluate(FAST_FORWARD, 30)  # as a computer that slept: it counts one minute
     page.wait_for_function("+localStorage['attnviz-left']?.split(' ')[1] < 850")  # it is noted each second
     page.add_init_script(STARTS)
     page.reload()
