@@ -367,3 +367,12 @@ def test_the_cell_follows_from_the_question(name):
         else:
             H, K = numbers_where("# query heads, columns are # KV heads", text)
             assert j == i // (H / K)
+
+
+def test_the_weight_to_read_off_a_map_is_as_often_the_lowest_option_as_the_highest():
+    """Most weights are small: without care the right one is nearly always the lowest."""
+    ranks = [0, 0, 0]
+    for seed in SEEDS:
+        answer = make("weight_off_a_map", seed).answer
+        ranks[sorted(answer.options, key=float).index(answer.shown())] += 1
+    assert min(ranks) > 20 and sum(ranks) == len(SEEDS)

@@ -6,7 +6,7 @@ import pytest
 
 from attnviz.checkpoints import shipped_config
 from attnviz.compute.cost import pasted_model
-from attnviz.cost import Serving, kv_cache_bytes, load_accelerators, load_presets
+from attnviz.cost import Serving, bits_with_scales, kv_cache_bytes, load_accelerators, load_presets, plan_memory
 from attnviz.cost.placed import TENSOR
 from attnviz.figures import cost as figures
 from attnviz.practice.drills.answers import (
@@ -31,6 +31,16 @@ def test_a_question_on_parameters_leads_to_the_table_with_its_number(name, seed)
     numbers = {n for table in tables for column in table.values() for n in column if isinstance(n, int)}
     per_layer = {n / model.n_layers for n in numbers} if name == "feed_forward_parameters" else set()
     assert question.answer.value in numbers | per_layer
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_weights_of_a_question_are_those_of_the_page_in_its_precision(seed):
+    """int4 with its scales, as the page stores it."""
+    question = make("weights_in_memory", seed)
+    s, notices = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+    bits = bits_with_scales(s.weights)
+    plan = plan_memory(load_presets()[s.preset], 10**13, 1, weight_bits=bits)
+    assert plan.weights / 1e9 == pytest.approx(question.answer.value, rel=1e-6) and not notices
 
 
 CACHES = {

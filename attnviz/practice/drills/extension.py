@@ -12,7 +12,7 @@ from functools import lru_cache
 from torch import Tensor
 
 from attnviz.config import ModelConfig
-from attnviz.equations import Equation, Expression, Value, function
+from attnviz.equations import Equation, Expression, Value, function, number_text
 from attnviz.mechanisms import letter
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import scaled_rope_frequencies
@@ -277,8 +277,7 @@ def frequency_inside_the_ramp(rng: random.Random) -> Question:
     mixed = old + (1 - old) / factor
     assert math.isclose(mixed.value, e.slowed[j], rel_tol=0.01), "the bounds are rounded for the question"
     return Question(
-        f"{e.told}. {told} What {'is' if e.own else 'would be'} the new frequency of pair {j}, as a share of the old "
-        "one?",
+        f"{e.told}. {told} What {'is' if e.own else 'would be'} the new frequency of pair {j}, divided by the old one?",
         NumberAnswer(
             float(mixed.value),
             tolerance=0.01,
@@ -307,12 +306,14 @@ def _share_in_yarn(e: Extended, j: int) -> tuple[str, Expression]:
     bounds = [e.width / 2 * math.log(e.trained / (2 * math.pi * n)) / math.log(e.base) for n in (32, 1)]
     low, high = (math.floor(bounds[0]), math.ceil(bounds[1])) if e.scaling.truncate else (round(n, 2) for n in bounds)
     assert (e.scaling.beta_fast, e.scaling.beta_slow) == (32, 1)
+    decimals = None if e.scaling.truncate else 2
     first, last = (
-        Value(low, "j₁", "where the share of the old frequency is 1", latex="j_1"),
-        Value(high, "j₂", "where it is 0", latex="j_2"),
+        Value(low, "j₁", "where the share of the old frequency is 1", decimals, latex="j_1"),
+        Value(high, "j₂", "where it is 0", decimals, latex="j_2"),
     )
+    j1, j2 = (number_text(each.number, digits=decimals) for each in (first, last))
     told = (
-        f"Pairs up to j₁ = {low:g} keep their frequency, and from j₂ = {high:g} on it is divided by the factor. In "
+        f"Pairs up to j₁ = {j1} keep their frequency, and from j₂ = {j2} on it is divided by the factor. In "
         "between both frequencies are mixed, with a share of the old one that falls linearly from 1 at j₁ to 0 at j₂."
     )
     return told, (last - Value(j, "j", "pair")) / (last - first)
