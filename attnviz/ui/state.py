@@ -311,7 +311,10 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
     bars = [key for key in (LESSON, ROUTE) if key in drawn and key not in page_parts]
     page_parts += bars  # they show whether the settings are still those of the step or the item
     control_parts = [key for key in drawn if key in CONTROL_PARTS and key in requested]
-    _rerun([*page_parts, *control_parts, *({LINKS} & set(drawn)), *_unsent()])
+    # Bars record what is done as they are drawn: a run for that alone would end this one before the browser has removed
+    # what this one no longer draws.
+    sent = [STORE] if bars and STORE in drawn else _unsent()
+    _rerun([*page_parts, *control_parts, *({LINKS} & set(drawn)), *sent])
 
 
 def _rerun(parts: list[str]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, WIDE, turn_to
 from tests.browser.painted import settle
@@ -53,3 +53,12 @@ def test_an_item_of_a_route_opens_at_the_top_of_its_page(visit: Callable[..., Pa
     page.locator(".st-key-route-next button").tap()
     page.get_by_role("button", name="Start", exact=True).wait_for()
     page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop < 10", timeout=10_000)
+
+
+def test_a_button_that_has_shown_the_answer_is_gone_where_that_ends_an_item(visit: Callable[..., Page]) -> None:
+    page = visit("mistakes?mistake=groups_mixed_up&hunt=1&route=interview-20&route_item=2")
+    for name in ("Show it", "Show the answer"):
+        page.get_by_role("button", name=name, exact=True).click()
+        settle(page)
+    expect(page.locator(".st-key-lesson-text")).to_contain_text("This item is done.")
+    expect(page.get_by_role("button", name="Show the answer", exact=True)).to_have_count(0, timeout=5_000)
