@@ -40,6 +40,7 @@ TASKS = {
     "delta": "The gated delta rule",
     "sparse": "Sparse attention with an indexer",
 }
+DRILL, MISTAKE = "drill:", "mistake:"  # begin the ids of missed drills and mistakes, which come back as cards do
 SOLID_DAYS = 21  # a card that comes back after so many days is known well
 
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from attnviz.compute import spoken
+from attnviz.compute import due
 from attnviz.compute.lessons import lessons
-from attnviz.exercises import SPOKEN, TASKS
+from attnviz.exercises import TASKS
 from attnviz.phrases import count
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress
 
 
-def due(progress: Progress, today: str) -> str:
-    """Say how many spoken questions are due on this day (an ISO date), or return ""."""
-    n = len(progress.due(today))
-    return f"{count(n, 'spoken question')} due today" if n else ""
-
-
 def due_on(progress: Progress, today: str) -> str:
-    """Say how many answers are due on this day, and on what."""
-    ids, deck = progress.due(today), spoken.deck()
-    subjects = dict.fromkeys(SPOKEN[card.subject] for id in ids if (card := deck.get(id)))
-    on = f": {', '.join(subjects)}" if subjects else ""
-    return f"{count(len(ids), 'answer')} due today{on}"
+    """Say how much is due on this day (an ISO date), and in which forms or on what; "" if nothing is."""
+    counted = due.counted(progress, today)
+    subjects = "" if ":" in counted else due.subjects(progress, today)
+    return f"{counted}: {subjects}" if subjects else counted
 
 
 def done(progress: Progress) -> str:
@@ -39,4 +32,4 @@ def done(progress: Progress) -> str:
 
 def said(progress: Progress, today: str) -> str:
     """Say both in a sentence each; "" if there is nothing to say."""
-    return " ".join(f"{sentence}." for sentence in (due(progress, today), done(progress)) if sentence)
+    return " ".join(f"{sentence}." for sentence in (due.counted(progress, today), done(progress)) if sentence)

@@ -96,7 +96,7 @@ def _item(item: Item, open_now: str | None) -> str:
 
 def _through(route: Route) -> str:
     due = len(progress.get().due(_tomorrow()))
-    tomorrow = f" {count(due, 'spoken question')} will be due tomorrow." if due else ""
+    tomorrow = f" {due} will be due tomorrow." if due else ""
     on = f" on {on}" if (on := done_on(route.name)) else ""
     return f"## {route.title}: done{on}\n\nAll {count(len(route.items), 'item')} are done.{tomorrow}"
 

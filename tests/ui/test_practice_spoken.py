@@ -88,7 +88,9 @@ def test_what_is_due_is_asked_first_and_nothing_may_be_due() -> None:
     assert DECK["absorption"].question in said(app)
     press(app, "points")
     press(app, "grade-2")
-    assert "Nothing is due today" in said(app) and buttons(app) & {"points", "next-card"} == set()
+    assert "No question to answer aloud is due today" in said(app) and buttons(app) & {"points", "next-card"} == set()
+    press(app, "to-due")
+    assert "Nothing is due today. The next 2 are due tomorrow." in said(app) and linked(app) == {"tab": "due"}
     assert app.session_state["progress"].cards["why-root-d"].interval_days == 8
 
 

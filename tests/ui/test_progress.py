@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 KEPT = Progress(
     {"one-head": LessonState(99, "2026-11-28"), "mla": LessonState(3), "no-such": LessonState(1, "2026-11-28")},
     {"mask_after_softmax": MistakeState(True, "2026-11-28T20:00:00Z")},
-    cards={"one": CardState("2026-11-28", 1, 2.5, 1), "two": CardState("9999-11-28", 1, 2.5, 1)},
+    cards={"why-root-d": CardState("2026-11-28", 1, 2.5, 1), "two": CardState("9999-11-28", 1, 2.5, 1)},
     tasks={"gqa": TaskState("2026-11-27", "tiled_kv_heads", "2026-11-28T20:00:00Z")},
 )
 
@@ -70,10 +70,10 @@ def test_the_front_page_says_what_is_due_and_done_and_nothing_to_a_new_person():
     text = said(app)
     assert f"1 of {len(lessons()[0])} lessons done, 1 of " in text and "mistakes found, 1 of " in text
     assert "tasks passed" in text
-    assert app.button(key="due").label == "**1 answer due today**"
+    assert app.button(key="due").label == "**1 answer due today: Mechanism**"
     app.button(key="due").click()
     checked(app.run())
-    assert linked(app) == {"tab": "aloud", "deck": "due"}
+    assert linked(app) == {"tab": "due"}
     app = opened(FRONT)
     assert "lessons done" not in said(app) and "due" not in [each.key for each in app.button]
 
@@ -108,7 +108,7 @@ def test_the_list_of_tasks_says_what_passed_and_what_was_wrong():
 
 def test_the_practice_page_loads_a_file_says_what_is_done_and_deletes_it():
     app = opened(PRACTICE, {"progress": KEPT})
-    assert f"1 spoken question due today. 1 of {len(lessons()[0])} lessons done" in said(app)
+    assert f"1 answer due today. 1 of {len(lessons()[0])} lessons done" in said(app)
     app.button(key="delete-progress-now").click()
     checked(app.run())
     assert kept(app) == Progress() and "lessons done" not in said(app)

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from attnviz.exercises import CardState
 
-__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "after_mock", "due"]
+__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "after_mock", "due", "missed"]
 
 AGAIN, HARD, GOOD, EASY = GRADES = range(4)
 FIRST = (0, 1, 1, 4)  # days until a card that is new, or was not known, comes back, by grade
@@ -34,6 +34,14 @@ def after_mock(state: CardState | None, grade: int, today: date) -> CardState:
     if state is None or later.due <= state.due or not _answered_on(state, today):
         return later
     return replace(state, seen=later.seen)
+
+
+def missed(state: CardState | None, today: date) -> CardState:
+    """Return the state of a drill or mistake that was missed: due the next day, however often it is missed today."""
+    if state and state.interval_days == 1 and _answered_on(state, today):
+        return state
+    again = after(state, AGAIN, today)
+    return replace(again, due=(today + timedelta(days=1)).isoformat(), interval_days=1)
 
 
 def _answered_on(state: CardState, day: date) -> bool:

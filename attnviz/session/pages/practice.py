@@ -22,11 +22,15 @@ PAGE = Page(
     "practice", "pages/8_practice.py", "Practice",
     "Questions from live tensors and published models, graded by computation, questions to answer aloud, and code to "
     "write yourself.",
-    tabs={"drills": "Drills", "aloud": "Aloud", "interview": "Mock interview", "write": "Write it yourself"},
+    tabs={
+        "drills": "Drills", "aloud": "Aloud", "interview": "Mock interview", "due": "Due today",
+        "write": "Write it yourself",
+    },
     elements=(
         Element("practice-drills", "tabs", "The drills", "drills", drawing=False),
         Element("practice-aloud", "tabs", "A question to answer aloud", "aloud", drawing=False),
         Element("practice-interview", "tabs", "The mock interview", "interview", drawing=False),
+        Element("practice-due", "tabs", "What is due today", "due", drawing=False),
         Element("practice-write", "tabs", "A task to write yourself", "write", drawing=False),
     ),
     lines={"write": "own_step"},

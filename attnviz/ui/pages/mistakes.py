@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from attnviz.compute import due
 from attnviz.compute import mistakes as compute_mistakes
 from attnviz.compute.view import View
+from attnviz.exercises import MISTAKE
 from attnviz.figures import mistakes as figures
 from attnviz.figures.drawing import escaped
 from attnviz.mistakes import SUBJECTS, Mistake, Symptom, all_mistakes
@@ -232,18 +234,25 @@ def _store(last: str, first: str, name: str, key: str) -> None:
     _stored(last)[name] = chosen
     if chosen != SKIPPED:
         _stored(first).setdefault(name, chosen)
-        _record(View(state.current()), last, name, chosen, at_once=_stored(first)[name] == chosen)
+    _record(View(state.current()), last, name, chosen, at_once=_stored(first).get(name) == chosen)
     state.rerun(LIST, QUESTION, REVEAL)
 
 
 def _record(view: View, what: str, name: str, chosen: int, *, at_once: bool) -> None:
-    """Record the mistake as found: its line, or what it does where the line is not to be found."""
-    if what == LINES:
-        found = _is_mistaken(view, name, chosen)
-    else:
-        found = not view.settings.hunts and chosen == all_mistakes()[name].answer
+    """Record the mistake as found or missed: its line, or what it does where the line is not to be found."""
+    if (what == LINES) != view.settings.hunts:
+        return
+    found = _is_mistaken(view, name, chosen) if what == LINES else chosen == all_mistakes()[name].answer
     if found:
         progress.found_mistake(name, at_once)
+    if at_once or not found:
+        progress.record(cards=due.answered(progress.get(), MISTAKE + name, found, progress.today()).cards)
+
+
+def ask_again(name: str) -> None:
+    """Forget what was chosen for a mistake in this session."""
+    for key in (ANSWERS, LINES, FIRST_ANSWERS, FIRST_LINES):
+        _stored(key).pop(name, None)
 
 
 def _ask(mistake: Mistake) -> None:

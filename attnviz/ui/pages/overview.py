@@ -15,7 +15,6 @@ from attnviz.analysis.layers import Arrays, Each
 from attnviz.compute.view import View, always, drawable
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
-from attnviz.session.pages.practice import DUE
 from attnviz.session.route import Item
 from attnviz.text import tokenizer
 from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, state
@@ -46,12 +45,17 @@ def show() -> None:
 def first_thing(view: View) -> None:
     """What is unfinished, what is due today, where the person's route goes on; else a sentence and a lesson."""
     kept, today = progress.get(), progress.today().isoformat()
-    due, following = kept.due(today), route_bar.open_item()
+    due, following = _due(today), route_bar.open_item()
     with st.container(key="first-thing"):
         unfinished = offer_unfinished.offer(from_here=True)
         if due or following or unfinished:
             st.empty()  # in the place of what is replaced, which could be seen for a moment
-            _go_on(bool(due), following, after=bool(unfinished))
+            _go_on(due, following, after=bool(unfinished))
+            return
+        if kept.cards:
+            from attnviz.ui.pages import practice_due  # imported late: it would delay the page without progress
+
+            practice_due.lead_on()
             return
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key=_awaited()):
             st.markdown(state.page().sentence, width="content")
@@ -61,20 +65,26 @@ def first_thing(view: View) -> None:
                 _next_lesson()
 
 
+def _due(today: str) -> str:
+    """Say what is due on this day (an ISO date); "" if nothing is."""
+    if not progress.get().due(today):
+        return ""
+    from attnviz.compute import progress as compute  # imported late: it would delay the page without progress
+
+    return compute.due_on(progress.get(), today)
+
+
 def _awaited(place: str = "") -> str | None:
     """Return the key of a container for who has no progress: a browser that has some does not show it meanwhile."""
     return f"awaited{place}" if progress.is_awaited() else None
 
 
-def _go_on(due: bool, following: tuple[str, Item] | None, *, after: bool) -> None:
+def _go_on(due: str, following: tuple[str, Item] | None, *, after: bool) -> None:
     """Draw the buttons for what is due and for the route's next item. after: what is unfinished comes first."""
     with st.container(key="go-on", horizontal=True, gap="small"):
         if due:
-            from attnviz.compute import progress as compute  # imported late: it would delay the page without progress
-
-            said = compute.due_on(progress.get(), progress.today().isoformat())
             st.button(
-                f"**{said}**", key="due", icon=":material/event:", type="secondary" if after else "primary",
+                f"**{due}**", key="due", icon=":material/event:", type="secondary" if after else "primary",
                 on_click=_open_due,
             )  # fmt: skip
         if following:
@@ -189,7 +199,7 @@ def where_you_are() -> None:
 
 
 def _open_due() -> None:
-    state.go("practice", state.changed(tab="aloud", deck=DUE))
+    state.go("practice", state.changed(tab="due", card=""))
 
 
 @state.part("doors", always)

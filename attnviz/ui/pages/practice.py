@@ -18,6 +18,7 @@ from attnviz.ui import controls, keeping, offer_unfinished, state
 from attnviz.ui import progress as kept
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_code as code
+from attnviz.ui.pages import practice_due as due
 from attnviz.ui.pages import practice_interview as interview
 from attnviz.ui.pages import practice_kept
 from attnviz.ui.pages import practice_spoken as spoken
@@ -60,6 +61,8 @@ def parts(view: View) -> None:
         TABS[tab](view)
     if tab == "aloud":
         attempts.move_on(spoken.place(), spoken.appeared())
+    elif tab == "due":
+        due.move_on()
     else:
         attempts.move_on()
 
@@ -194,4 +197,4 @@ def _progress_section() -> None:
     keeping.keep()
 
 
-TABS = {"drills": _drills, "aloud": spoken.show, "interview": _interview, "write": code.show}
+TABS = {"drills": _drills, "aloud": spoken.show, "interview": _interview, "due": due.show, "write": code.show}

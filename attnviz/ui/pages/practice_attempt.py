@@ -6,30 +6,20 @@ import time
 
 import streamlit as st
 
-from attnviz.compute import interview
+from attnviz.compute import due, interview
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Question
 from attnviz.compute.score_card import card
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count
-from attnviz.practice.drills.answers import (
-    CellAnswer,
-    ChoiceAnswer,
-    ExpressionAnswer,
-    NumberAnswer,
-    OrderAnswer,
-    SpokenAnswer,
-)
 from attnviz.server.selectors import COMPONENT, FORM
-from attnviz.ui import charts, lesson_bar, state
+from attnviz.ui import lesson_bar, state
 from attnviz.ui import progress as kept
-from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
 from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.in_sight import in_sight
-from attnviz.ui.components.order_lines import order_lines
-from attnviz.ui.components.spoken_timer import spoken_timer
 from attnviz.ui.pages import practice_kept
+from attnviz.ui.pages import practice_question as one
 from attnviz.ui.pages.practice_kept import SERIAL, current, serial
 
 KEPT = "practice kept"  # session key: what to say of the score card that was just kept
@@ -69,10 +59,19 @@ def progress() -> compute.Progress:
     return compute.progress_of(kept.get())
 
 
+def record(question: Question, given: str) -> None:
+    """Count an answer: a missed question is repeated, and is due the next day."""
+    right = question.grade(given).right
+    if question.kind in compute.KINDS:
+        kept.record(**compute.to_store(progress().after(question, right)))
+    kept.record(cards=due.answered(kept.get(), due.id_of(question), right, kept.today()).cards)
+
+
 def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     """Store the attempt; when it ends, add its answers to the progress unless they were added one by one."""
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
         kept.record(**compute.to_store(compute.with_answers(progress(), attempt)))
+        kept.record(cards=due.after_attempt(kept.get(), attempt, kept.today()).cards)
     if attempt.done and attempt.of == "interview":  # at its end, and again with each point that is ticked then
         kept.keep_mock(practice_kept.own_id(), interview.summary(attempt))
     if attempt.done and attempt.of == "set":
@@ -117,7 +116,10 @@ def show(attempt: Attempt) -> None:
         _question(attempt, n)
     key = f"answer-{serial()}"
     with st.container(key=ANSWERED if attempt.answered else ASKED):
-        (_feedback if attempt.answered else _ask)(attempt, key)
+        if attempt.answered:
+            _feedback(attempt, key)
+        else:
+            one.ask(attempt.question, key, _take)
     _end_here(n - len(attempt.given), n)
 
 
@@ -131,9 +133,7 @@ def _question(attempt: Attempt, n: int) -> None:
         )
     else:
         st.caption(f"Question {attempt.at + 1} of {n} · {subject}{_resumed(attempt)}")
-    st.markdown(f"## {escaped(question.text)}")
-    if question.code:
-        st.code(question.code, language="python", wrap_lines=True)
+    one.draw(question)
 
 
 def _resumed(attempt: Attempt) -> str:
@@ -154,100 +154,18 @@ def _end_here(left: int, n: int) -> None:
         st.button("End now", on_click=_end, key="end-now", type="primary")
 
 
-def _ask(attempt: Attempt, key: str) -> None:
-    question, answer = attempt.question, attempt.question.answer
-    said = isinstance(answer, SpokenAnswer)
-    st.session_state.setdefault(key, None if isinstance(answer, ChoiceAnswer) else "said" if said else "")
-    _pictures(question, key, st.session_state[key])
-    match answer:
-        case CellAnswer():
-            chosen = st.session_state[key]
-            st.caption(f"Chosen: {compute.shown(question, chosen)}" if chosen else "Nothing is chosen yet.")
-        case OrderAnswer():
-            st.session_state[key] = st.session_state[key] or ", ".join(str(i + 1) for i in range(len(answer.items)))
-            st.caption("Drag the lines, or move them with their buttons.")
-            order_lines(answer.items, key=f"{key}-order", on_order=lambda order: _put(key, order))
-        case SpokenAnswer():
-            st.caption("Answer aloud. At the end you see the points of a good answer, and tick those that you said.")
-            spoken_timer(key, key=f"{key}-timer")
-    with st.form(f"form-{key}", border=False):
-        if isinstance(answer, ChoiceAnswer):
-            st.radio(
-                "Answer", range(len(answer.options)), index=None, key=key, horizontal=bool(question.maps),
-                format_func=lambda i: f"`{answer.options[i]}`" if answer.code else escaped(answer.options[i]),
-            )  # fmt: skip
-        elif not isinstance(answer, CellAnswer | OrderAnswer | SpokenAnswer):
-            st.text_input(_label(question), key=key, width=440, autocomplete="off")
-        with st.container(horizontal=True):
-            st.form_submit_button("I have said it" if said else "Answer", type="primary", on_click=_take, args=(key,))
-            st.form_submit_button("I do not know", on_click=_take, args=("",))
-    if message := st.session_state.pop("practice message", ""):
-        st.warning(escaped(message))
-
-
-def _label(question: Question) -> str:
-    match question.answer:
-        case NumberAnswer(unit=unit, tolerance=tolerance):
-            within = f", within {100 * tolerance:g}%" if tolerance else ""
-            return f"Number{f', in {unit}' if unit else ''}{within} (an expression such as 2·32·8 is evaluated)"
-        case ExpressionAnswer(letters=letters):
-            a, b, *_ = letters
-            return f"Formula, such as 3·{a} + {b}"  # an asterisk would be markdown
-    return "Shape, such as 2, 3, 5"
-
-
-def _put(key: str, order: list[int]) -> None:
-    st.session_state[key] = ", ".join(str(i + 1) for i in order)
-
-
-def _pictures(question: Question, key: str, given: object, *, answered: bool = False) -> None:
-    """The question's maps: choose one map, or a cell of a single map; once answered, the right one is outlined."""
-    answer = question.answer
-    if isinstance(answer, CellAnswer):
-        cell = compute.cell_of(given)
-        answer_maps(
-            [(answer.values, "")], key=f"{key}-map", pick="" if answered else "cell", axes=answer.axes, width=420,
-            chosen=(0, *cell) if cell else (), right=(0, *answer.cell) if answered else (),
-            on_pick=lambda at: _choose_cell(key, at[1:]),
-        )  # fmt: skip
-    elif question.maps:
-        many = len(question.maps) > 1
-        number = int(str(given)) if many and str(given).isdecimal() else None
-        answer_maps(
-            [(each.values, each.title) for each in question.maps], key=f"{key}-map", labels=question.maps[0].labels,
-            pick="map" if many and not answered else "", show_weights=question.maps[0].show_values or answered,
-            width=215 if many else 420, chosen=() if number is None else (number,),
-            right=(answer.right,) if answered and many and isinstance(answer, ChoiceAnswer) else (),
-            on_pick=lambda at: _choose_map(key, at[0]),
-        )  # fmt: skip
-
-
-def _choose_cell(key: str, cell: tuple[int, ...]) -> None:
-    st.session_state[key] = f"{cell[0]}, {cell[1]}"
-    state.rerun("tabs")
-
-
-def _choose_map(key: str, i: int) -> None:
-    st.session_state[key] = i
-    state.rerun("tabs")
-
-
 def _take(key: str) -> None:
     """Grade the answer. An answer that cannot be parsed gets a message and is asked again. key "": skipped."""
     attempt = current()
     if attempt is None or attempt.done or attempt.answered:
         return
-    value = st.session_state.get(key) if key else ""
-    given, question = "" if value is None else str(value), attempt.question
-    grade = question.grade(given)
-    if key and not grade.read:
-        empty = "Nothing is answered yet. Answer, or press “I do not know”."
-        st.session_state["practice message"] = grade.explanation if given.strip() else empty
+    given = one.given_answer(attempt.question, key)
+    if given is None:
         state.rerun("tabs")
         return
     after = attempt.answer(given, time.monotonic())
     if attempt.feedback and after.answered:
-        kept.record(**compute.to_store(progress().after(question, grade.right)))
+        record(attempt.question, given)
     if not after.answered:
         st.session_state[SERIAL] = serial() + 1
     _continue(after, counted=attempt)
@@ -274,59 +192,13 @@ def _time_is_up() -> None:
 
 
 def _feedback(attempt: Attempt, key: str) -> None:
-    question, given = attempt.question, attempt.answer_given
-    grade = question.grade(given)
-    if grade.right:
-        st.success(f"Right: {_code(question)}", icon=":material/check_circle:")
-    elif not given:
-        st.warning(f"Not answered. The answer is {_code(question)}.", icon=":material/help:")
-    else:
-        comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
-        shown = escaped(compute.shown(question, given))
-        st.error(f"Wrong: {shown}.{comment} The answer is {_code(question)}.", icon=":material/cancel:")
-    if isinstance(question.answer, ChoiceAnswer) and not question.maps:
-        st.markdown(_options(question.answer, given))
-    _pictures(question, f"{key}-after", given, answered=True)
-    with st.container(border=True):
-        _explanation(question, given)
+    one.feedback(attempt.question, attempt.answer_given, key)
     st.button(_next_label(attempt), type="primary", on_click=_next, key="next")
 
 
 def _next_label(attempt: Attempt) -> str:
     last = attempt.at + 1 == len(attempt.questions) and not attempt.again
     return "Score card" if last else "Next question"
-
-
-def _options(answer: ChoiceAnswer, given: str) -> str:
-    """List the options in markdown: the right one and the chosen one are marked."""
-    lines = []
-    for i, option in enumerate(answer.options):
-        marks = ["right"] * (i == answer.right) + ["your answer"] * (str(i) == given)
-        text = f"`{option}`" if answer.code else escaped(option)
-        lines.append(f"- {text} **({', '.join(marks)})**" if marks else f"- {text}")
-    return "\n".join(lines)
-
-
-def _code(question: Question) -> str:
-    shown = question.answer.shown()
-    code = isinstance(question.answer, ChoiceAnswer) and question.answer.code
-    if isinstance(question.answer, OrderAnswer):
-        return "the order below"
-    return f"`{shown}`" if code else f"**{escaped(shown)}**"
-
-
-def _explanation(question: Question, given: str) -> None:
-    """Explanation of the answer with this question's numbers, and a link to the page that shows it."""
-    st.markdown(escaped(question.because))
-    orders = compute.orders(question, given)
-    for column, (title, lines) in zip(st.columns(len(orders)) if orders else (), orders.items(), strict=True):
-        column.markdown(f"**{title}**")
-        column.code(lines, language="python", wrap_lines=True)
-    if question.solution:
-        charts.equations(compute.solution_tex(question))
-        st.caption(escaped(compute.legend(question)))
-    name, address = compute.where(question)
-    st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
 
 
 # ---- the end
@@ -357,7 +229,7 @@ def _score_card(attempt: Attempt) -> None:
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
         mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
         with st.expander(f"{mark} {i}. {escaped(question.text)}"):
-            answered(question, given, f"card-{serial()}-{i}")
+            one.answered(question, given, f"card-{serial()}-{i}")
 
 
 def to_look_at_again(again: list[tuple[str, list[tuple[str, str]]]]) -> None:
@@ -369,17 +241,6 @@ def to_look_at_again(again: list[tuple[str, list[tuple[str, str]]]]) -> None:
             for subject, places in again
         )
     )
-
-
-def answered(question: Question, given: str, key: str) -> None:
-    """Draw a question of a score card: what was given, the right answer, its explanation."""
-    grade = question.grade(given)
-    if question.code:
-        st.code(question.code, language="python", wrap_lines=True)
-    comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
-    st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
-    _pictures(question, key, given, answered=True)
-    _explanation(question, given)
 
 
 def leave() -> None:

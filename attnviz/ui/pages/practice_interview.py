@@ -15,6 +15,7 @@ from attnviz.practice.drills.answers import SpokenAnswer
 from attnviz.ui import controls, progress, state
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_kept
+from attnviz.ui.pages import practice_question as one
 
 KEEPS = (
     "This browser keeps how far you are: loaded again or opened later, it goes on at the same question, and its clock "
@@ -115,7 +116,7 @@ def _question(attempt: Attempt, i: int, question: Question, given: str) -> None:
     right = question.grade(given).right
     mark = ":green[:material/check:]" if right else ":red[:material/close:]" if given else ":material/remove:"
     with st.expander(f"{mark} {about}"):
-        attempts.answered(question, given, f"card-{i}")
+        one.answered(question, given, f"card-{i}")
 
 
 def _points(i: int, answer: SpokenAnswer, given: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
@@ -26,7 +27,7 @@ GRADES = ("Again", "Hard", "Good", "Easy")
 
 def show(view: View) -> None:
     """Draw the question that the address names, or the one that comes next."""
-    _take_up()
+    take_up()
     today, deck = progress.today(), compute.deck()
     states = progress.get().coming(today.isoformat())
     which = view.settings.deck
@@ -34,32 +35,37 @@ def show(view: View) -> None:
     _choose(len(compute.of(deck, compute.DUE, states, today)))
     card = deck.get(view.settings.card) or (chosen[0] if chosen else None)
     if card is None:
-        st.success("Nothing is due today. Choose a subject to go on.", icon=":material/check_circle:")
+        st.success("No question to answer aloud is due today.", icon=":material/check_circle:")
+        st.button("What is due, and what is next", type="primary", key="to-due", on_click=_open_due)
     else:
-        _show_card(card, states.get(card.id))
+        show_card(card, states.get(card.id), then=_next)
     with st.container(horizontal=True):
         interview_day.choose(suggest=view.settings.route in TOMORROW)
 
 
-def _show_card(card: Card, known: compute.CardState | None) -> None:
-    """Draw a question, and what follows it: a timer, then its points, then the grades."""
-    asked = " · ".join((compute.SPOKEN[card.subject], LEVELS[card.level], _when(card, known)))
-    st.caption(asked)
+def show_card(card: Card, known: compute.CardState | None, then: Callable[[Card], None], place: str = "") -> None:
+    """Draw a question, and what follows it: a timer, then its points and the grades, then the answer.
+
+    then: is called once it is graded. place: where it stands in a queue, which asks no other question in its place.
+    """
+    asked = (place, compute.SPOKEN[card.subject], LEVELS[card.level], _when(card, known))
+    st.caption(" · ".join(filter(None, asked)))
     with st.container(key=ASKED):
         st.markdown(f"## {escaped(compute.filled(card.question, card))}")
     spoken_timer(card.id, over=st.session_state.get(POINTS) == card.id, key="spoken-timer")
     if st.session_state.get(POINTS) == card.id:
         with st.container(key=POINTS_SHOWN):
-            _answer(card)
+            _points(card)
+            if not is_graded(card.id):
+                _grades(card, then)
         if is_graded(card.id):
             with st.container(key=SAVED):
                 _saved(card)
-            return
-        _grades(card)
+        _answer(card)
     with st.container(horizontal=True):
         if st.session_state.get(POINTS) != card.id:
             st.button("Show the points", type="primary", key="points", on_click=_show_points, args=(card,))
-        if not _is_item(card.id):
+        if not place and not is_graded(card.id) and not _is_item(card.id):
             st.button("Another question", key="next-card", on_click=_next, args=(card,), icon=":material/skip_next:")
 
 
@@ -76,7 +82,7 @@ def is_graded(card: str) -> bool:
 
 def still_to_do(card: str) -> str | None:
     """Say what is still to be done with the card of a route's item; None once it is graded, "" before its points."""
-    _take_up()
+    take_up()
     if is_graded(card):
         return None
     return "Tick what you said, then choose how well you said it." if st.session_state.get(POINTS) == card else ""
@@ -115,8 +121,8 @@ def _in_days(days: int) -> str:
 # ---- the answer
 
 
-def _answer(card: Card) -> None:
-    """The points to tick, the model answer, the follow-ups, and the view that shows it."""
+def _points(card: Card) -> None:
+    """The points to tick."""
     st.markdown("### What a good answer says", help=_sources(card))
     before, ticked = _ticked(card), []
     for i, point in enumerate(card.points):
@@ -124,6 +130,10 @@ def _answer(card: Card) -> None:
         label = as_label(compute.filled(point.text, card))
         ticked.append(st.checkbox(label, key=_point(card.id, i), on_change=_keep, args=(card,)))
     st.caption(f"{sum(ticked)} of {count(len(ticked), 'point')} said")
+
+
+def _answer(card: Card) -> None:
+    """The model answer, the follow-ups, and the view that shows it."""
     with st.expander("A model answer of 90 seconds"):
         st.markdown(escaped(compute.filled(card.answer, card)))
     for each in card.follow_ups:
@@ -144,13 +154,13 @@ def _sources(card: Card) -> str:
     return "\n".join(("Where they come from:\n", *lines))
 
 
-def _grades(card: Card) -> None:
+def _grades(card: Card, then: Callable[[Card], None]) -> None:
     st.markdown("### How well did you say it?")
     today, kept = progress.today(), progress.get()
     days = compute.next_intervals(kept.cards.get(card.id), today, kept.interview_on(today.isoformat()))
     with st.container(horizontal=True, key="spoken-grades"):
         for grade, (name, n) in enumerate(zip(GRADES, days, strict=True)):
-            st.button(f"{name}: {_in_days(n)}", key=f"grade-{grade}", on_click=_take, args=(card, grade))
+            st.button(f"{name}: {_in_days(n)}", key=f"grade-{grade}", on_click=_take, args=(card, grade, then))
     st.caption(
         f"The question comes back after that time.{interview_day.said()} Your grades stay in this browser; nothing is "
         "stored on the server."
@@ -168,7 +178,7 @@ def _show_points(card: Card) -> None:
     state.rerun("tabs")
 
 
-def _take(card: Card, grade: int) -> None:
+def _take(card: Card, grade: int, then: Callable[[Card], None]) -> None:
     progress.set_card(card.id, compute.after(progress.get().cards.get(card.id), grade, progress.today()))
     _end()
     if _is_item(card.id):
@@ -176,14 +186,24 @@ def _take(card: Card, grade: int) -> None:
         st.session_state[GRADED] = card.id
         state.rerun("tabs")
     else:
-        _next(card)
+        then(card)
 
 
 def _ask_again() -> None:
+    close()
+    state.rerun("tabs")
+
+
+def _open_due() -> None:
+    state.change(tab="due", card="", deck="")
+    state.rerun("tabs")
+
+
+def close() -> None:
+    """Show the points of no card."""
     _end()
     for name in (POINTS, GRADED):
         st.session_state.pop(name, None)
-    state.rerun("tabs")
 
 
 def _next(card: Card) -> None:
@@ -242,7 +262,7 @@ def _ticked(card: Card) -> set[int]:
     return {i for i in range(len(card.points)) if str(i) in given.split()}
 
 
-def _take_up() -> None:
+def take_up() -> None:
     """Show the points that were shown in this tab before it was loaded again."""
     if POINTS not in st.session_state and (found := _kept()):
         st.session_state[POINTS] = found.asked[0]

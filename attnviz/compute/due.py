@@ -1,0 +1,139 @@
+"""What is due, in one queue: questions to answer aloud, and the drills and mistakes that were missed.
+
+All three are kept beside each other, with the schedule of the spoken questions: a drill by its kind, a mistake by its
+id. So their number is bounded, and a drill comes back with other numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+from attnviz.compute import interview, mistakes, spoken
+from attnviz.compute.asked import MISTAKE as MISTAKE_KIND
+from attnviz.compute.asked import kind_of_mistake
+from attnviz.compute.practice import Attempt
+from attnviz.compute.view import View
+from attnviz.exercises import DRILL, MISTAKE, CardState
+from attnviz.phrases import count, day
+from attnviz.practice.drills import KINDS, Question, make
+from attnviz.practice.drills.answers import ChoiceAnswer
+from attnviz.practice.drills.ranks import rank
+from attnviz.practice.spoken.schedule import GOOD, after, missed
+from attnviz.session.pages.mistakes import MISTAKES
+from attnviz.session.progress import Progress
+from attnviz.session.settings import Settings
+
+FORMS = ("answer", "drill", "mistake")
+
+
+def form_of(id: str) -> str:
+    """Return which of FORMS comes back under this id; "" for one that this version does not have."""
+    if id in spoken.deck():
+        return "answer"
+    if id.startswith(DRILL):
+        return "drill" if id.removeprefix(DRILL) in KINDS else ""
+    return "mistake" if id.startswith(MISTAKE) and id.removeprefix(MISTAKE) in MISTAKES else ""
+
+
+def queue(progress: Progress, today: str) -> list[str]:
+    """Return what is due on this day (an ISO date): answers, drills, mistakes, each from what is known best.
+
+    What was answered today and could not be said comes last.
+    """
+    coming = progress.coming(today)
+    place = {id: i for i, id in enumerate(spoken.deck())}
+
+    def order(id: str) -> tuple[object, ...]:
+        state = coming[id]
+        again = state.interval_days == 0 and state.due == today
+        return again, FORMS.index(form_of(id)), -state.interval_days, -state.ease, _level(id), place.get(id, 0), id
+
+    return sorted((id for id in progress.due(today) if form_of(id)), key=order)
+
+
+def _level(id: str) -> int:
+    if card := spoken.deck().get(id):
+        return card.level
+    return KINDS[id.removeprefix(DRILL)].level if id.startswith(DRILL) else 2
+
+
+def counted(progress: Progress, today: str) -> str:
+    """Say how much is due and, of several forms, how much of each: "5 due today: 3 answers, 1 drill, 1 mistake"."""
+    forms = [form_of(id) for id in queue(progress, today)]
+    parts = [count(n, form) for form in FORMS if (n := forms.count(form))]
+    if len(parts) < 2:
+        return f"{parts[0]} due today" if parts else ""
+    return f"{len(forms)} due today: {', '.join(parts)}"
+
+
+def when_next(progress: Progress, today: str) -> str:
+    """Say in a sentence when something is due after this day; "" if nothing is."""
+    later = [state.due for id, state in progress.coming(today).items() if state.due > today and form_of(id)]
+    if not later:
+        return ""
+    on, n = min(later), later.count(min(later))
+    tomorrow = (date.fromisoformat(today) + timedelta(days=1)).isoformat()
+    when = "tomorrow" if on == tomorrow else f"on {day(on)}"
+    return f"The next {'one is' if n == 1 else f'{n} are'} due {when}."
+
+
+# ---- drills and mistakes
+
+
+def question(id: str, state: CardState) -> Question:
+    """Return the drill or mistake as a question: for each time that it comes back another one of its kind."""
+    seed = rank("due", id, state.seen) % 10**6
+    if id.startswith(DRILL):
+        return make(id.removeprefix(DRILL), seed)
+    name = id.removeprefix(MISTAKE)
+    return interview.of_mistake(name, seed) or _on_effect(name)
+
+
+def _on_effect(name: str) -> Question:
+    """Return the question what a mistake does: its code has too few lines to ask for the mistaken one."""
+    mistake, excerpt = mistakes.load_mistake(name), mistakes.excerpt(View(Settings(mistake=name)))
+    return Question(
+        f"{mistake.title}. {mistake.question}", ChoiceAnswer(mistake.answers, mistake.answer), mistake.what,
+        link=("mistakes", {"mistake": name, "hunt": "0"}), code=excerpt.functions, kind=kind_of_mistake(name),
+        subject="mistakes", level=2,
+    )  # fmt: skip
+
+
+def id_of(asked: Question) -> str:
+    """Return the id under which a question comes back if it is missed; "" for a spoken one, which has its grades."""
+    if asked.kind in KINDS:
+        return DRILL + asked.kind
+    name = asked.kind.removeprefix(MISTAKE_KIND)
+    return MISTAKE + name if name != asked.kind and name in MISTAKES else ""
+
+
+def answered(progress: Progress, id: str, right: bool, today: date) -> Progress:
+    """Return the progress after a drill or mistake was answered: missed, it is due the next day.
+
+    A right answer counts for what is due; before that, it does not postpone what was missed.
+    """
+    state = progress.cards.get(id)
+    if not id or (right and id not in progress.due(today.isoformat())):
+        return progress
+    after_it = after(state, GOOD, today) if right else missed(state, today)
+    return replace(progress, cards={**progress.cards, id: after_it})
+
+
+def after_attempt(progress: Progress, attempt: Attempt, today: date) -> Progress:
+    """Return the progress after an attempt without feedback; what was not reached in it was not missed."""
+    for asked, grade, _ in zip(attempt.questions, attempt.grades(), attempt.stamps, strict=False):
+        progress = answered(progress, id_of(asked), grade.right, today)
+    return progress
+
+
+def missed_mistake(progress: Progress) -> str:
+    """Return a mistake that was missed and not found since; "" if there is none."""
+    kept = (id.removeprefix(MISTAKE) for id in sorted(progress.cards) if form_of(id) == "mistake")
+    return next((name for name in kept if name not in progress.mistakes), "")
+
+
+def subjects(progress: Progress, today: str) -> str:
+    """Name the subjects of the answers that are due."""
+    deck = spoken.deck()
+    return ", ".join(dict.fromkeys(spoken.SPOKEN[deck[id].subject] for id in queue(progress, today) if id in deck))

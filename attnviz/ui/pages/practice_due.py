@@ -1,0 +1,162 @@
+"""The tab Due today of the page Practice: what comes back, one after the other, then what to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+
+from attnviz.compute import due as compute
+from attnviz.compute import practice, spoken
+from attnviz.compute.practice import Question
+from attnviz.compute.view import View
+from attnviz.phrases import count
+from attnviz.practice.drills import LEVELS
+from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, state
+from attnviz.ui.components.focus_next import focus_next
+from attnviz.ui.components.in_sight import in_sight
+from attnviz.ui.pages import mistakes
+from attnviz.ui.pages import practice_attempt as attempts
+from attnviz.ui.pages import practice_question as one
+from attnviz.ui.pages import practice_spoken as aloud
+
+COUNT = "due answers"  # session key: the day, and how many answers of its queue were given in this session
+ANSWERED = "due answered"  # session key: the drill or mistake whose answer is on screen, and the answer
+MINUTES = "15"  # of the mock interview that is suggested
+END = "due-end"  # key of a container
+
+
+def show(view: View) -> None:
+    """Draw the question that comes next, the answer to the one before it, or what to go on with."""
+    aloud.take_up()
+    today = progress.today().isoformat()
+    waiting, n = compute.queue(progress.get(), today), _given()
+    if ANSWERED in st.session_state:
+        asked, given = st.session_state[ANSWERED]
+        _answer(asked, given, f"{n} of {n + len(waiting)} due", bool(waiting))
+    elif not waiting:
+        _end(n)
+    else:
+        chosen = view.settings.card
+        _ask(chosen if chosen in waiting else waiting[0], f"{n + 1} of {n + len(waiting)} due")
+
+
+def _ask(id: str, place: str) -> None:
+    """Ask what is due: a question to answer aloud, or a drill or a mistake in its form."""
+    state_ = progress.get().coming(progress.today().isoformat())[id]
+    if card := spoken.deck().get(id):
+        aloud.show_card(card, state_, then=_said, place=place)
+        with st.container(horizontal=True):
+            interview_day.choose()
+        return
+    asked = compute.question(id, state_)
+    key = f"due-{id.replace(':', '-')}-{state_.seen}"
+    with st.container(key=attempts.QUESTION):
+        st.caption(_about(asked, place))
+        one.draw(asked)
+    with st.container(key=attempts.ASKED):
+        one.ask(asked, key, partial(_take, asked))
+
+
+def _about(asked: Question, place: str) -> str:
+    what = "Missed mistake" if asked.subject == "mistakes" else "Missed drill"
+    return f"{place} · {what} · {practice.subject_name(asked.subject)} · {LEVELS[asked.level]}"
+
+
+def _answer(asked: Question, given: str, place: str, more: bool) -> None:
+    """Draw a drill or a mistake that was just answered."""
+    with st.container(key=attempts.QUESTION):
+        st.caption(_about(asked, place))
+        one.draw(asked)
+    with st.container(key=attempts.ANSWERED):
+        one.feedback(asked, given, f"due-{asked.kind}")
+        st.button("Next" if more else "Go on", type="primary", on_click=_next, key="next")
+
+
+def _end(n: int) -> None:
+    """Say that nothing is left and when something is due again, and lead on."""
+    kept, today = progress.get(), progress.today().isoformat()
+    done = f"All {n} due today are done." if n > 1 else "What was due today is done." if n else "Nothing is due today."
+    with st.container(key=END):
+        st.success(" ".join(filter(None, (done, compute.when_next(kept, today)))), icon=":material/check_circle:")
+        lead_on()
+
+
+def lead_on() -> None:
+    """Draw one button to what comes next: what is unfinished, a route's item, what was missed, a mock interview."""
+    if offer_unfinished.offer(from_here=True):
+        return
+    label, on_click, args = _following()
+    with st.container(key="go-on", horizontal=True):
+        st.button(f"**{label}**", key="due-next", type="primary", icon=":material/arrow_forward:", on_click=on_click,
+                  args=args)  # fmt: skip
+
+
+def _following() -> tuple[str, Callable[..., None], tuple[str, ...]]:
+    kept = progress.get()
+    if item := route_bar.open_item():
+        return f"Go on: {item[1].title}, {count(item[1].minutes, 'minute')}", route_bar.start, (item[0],)
+    if n := min(len(attempts.progress().missed), practice.MAX_REPEATED):
+        return f"Repeat {count(n, 'missed drill')}", _repeat, ()
+    if name := compute.missed_mistake(kept):
+        return "Find the mistake that you missed", _find, (name,)
+    return f"A mock interview of {MINUTES} minutes", _mock, ()
+
+
+def _repeat() -> None:
+    state.change(tab="drills", card="")
+    attempts.begin("missed")
+    state.go("practice", state.current())
+
+
+def _find(name: str) -> None:
+    mistakes.ask_again(name)
+    state.go("mistakes", state.changed(mistake=name, hunt="1"))
+
+
+def _mock() -> None:
+    state.go("practice", state.changed(tab="interview", interview=MINUTES, card=""))
+
+
+# ---- what is pressed
+
+
+def _given() -> int:
+    """Return how many answers of this day's queue were given in this session."""
+    day, n = st.session_state.get(COUNT, ("", 0))
+    return n if day == progress.today().isoformat() else 0
+
+
+def _counted() -> None:
+    st.session_state[COUNT] = progress.today().isoformat(), _given() + 1
+
+
+def _said(card: spoken.Card) -> None:
+    """Go on after a spoken question was graded."""
+    _counted()
+    aloud.close()
+    state.change(card="")
+    state.rerun("tabs")
+
+
+def _take(asked: Question, key: str) -> None:
+    given = one.given_answer(asked, key)
+    if given is not None:
+        attempts.record(asked, given)
+        st.session_state[ANSWERED] = asked, given
+        _counted()
+    state.rerun("tabs")
+
+
+def _next() -> None:
+    st.session_state.pop(ANSWERED, None)
+    state.rerun("tabs")
+
+
+def move_on() -> None:
+    """Move the keyboard's focus on, and bring what has appeared to sight."""
+    answered, points = ANSWERED in st.session_state, aloud.appeared()
+    at = f"due {_given()} {answered} {aloud.place()}"
+    focus_next(at, [*attempts.NEXT, *attempts.SPOKEN], attempts.OR_ELSE)
+    in_sight(at, *([attempts.ANSWERED] if answered else [END, attempts.QUESTION, attempts.ASKED, points]))

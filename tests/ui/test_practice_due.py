@@ -1,0 +1,92 @@
+"""The tab Due today without a browser: one thing after the other, then what to go on with."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.compute import due, spoken
+from attnviz.exercises import CardState
+from attnviz.practice.drills.answers import ChoiceAnswer
+from attnviz.session.progress import MistakeState, Progress
+from tests.pages import FRONT, MISTAKES, PRACTICE, checked, linked, opened
+from tests.ui.test_practice_spoken import buttons, press, said
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
+
+TODAY = datetime.now(UTC).date()  # AppTest names no time zone
+TOMORROW = (TODAY + timedelta(days=1)).isoformat()
+DECK = spoken.deck()
+DRILL, MISTAKE = "drill:size_of_a_group", "mistake:mask_after_softmax"
+DUE = CardState(TODAY.isoformat(), 1, 2.5, 1)
+
+
+def primary(app: AppTest) -> list[str]:
+    return [each.key for each in app.main.button if each.proto.type == "primary" and "delete" not in str(each.key)]
+
+
+def kept(app: AppTest) -> Progress:
+    return app.session_state["progress"]
+
+
+def pressed(app: AppTest, label: str) -> None:
+    next(each for each in app.button if each.label == label).click()
+    checked(app.run())
+
+
+def test_what_is_due_is_done_one_after_the_other_and_leads_on() -> None:
+    ids = ("why-root-d", "speculative-exactness", DRILL, MISTAKE)
+    app = opened(FRONT, {"progress": Progress(cards=dict.fromkeys(ids, DUE))})
+    assert app.button(key="due").label == "**4 due today: 2 answers, 1 drill, 1 mistake**" and primary(app) == ["due"]
+    app = opened(PRACTICE, {"progress": kept(app)}, tab="due")
+    assert DECK["why-root-d"].question in said(app) and "1 of 4 due · Mechanism" in said(app)  # the easier one first
+    assert "next-card" not in buttons(app)
+    press(app, "points")
+    press(app, "grade-2")
+    assert DECK["speculative-exactness"].question in said(app) and "2 of 4 due · Serving" in said(app)
+    press(app, "points")
+    press(app, "grade-0")  # could not be said: once more at the end
+    assert "3 of 5 due · Missed drill" in said(app) and linked(app) == {"tab": "due"}
+    pressed(app, "I do not know")
+    assert "Not answered. The answer is" in said(app) + app.warning[0].value and primary(app) == ["next"]
+    assert "3 of 5 due" in said(app) and kept(app).cards[DRILL].due == TOMORROW
+    assert kept(app).drills["size_of_a_group"] == (0, 1)
+    press(app, "next")
+    assert "4 of 5 due · Missed mistake" in said(app)
+    asked = due.question(MISTAKE, DUE)
+    assert isinstance(asked.answer, ChoiceAnswer)
+    app.main.radio[-1].set_value(asked.answer.right)
+    pressed(app, "Answer")
+    assert app.success and kept(app).cards[MISTAKE].interval_days == 3  # 1 · 2.5, halves up
+    press(app, "next")
+    assert "5 of 5 due · Serving" in said(app)
+    press(app, "points")
+    press(app, "grade-2")
+    assert app.success[0].value == "All 5 due today are done. The next 2 are due tomorrow."
+    assert primary(app) == ["due-next"] and app.button(key="due-next").label == "**Repeat 1 missed drill**"
+    press(app, "due-next")
+    assert "Question 1 of 1" in said(app) and "tab" not in linked(app)
+
+
+def test_the_end_leads_to_a_missed_mistake_or_a_mock_and_so_does_the_front_page() -> None:
+    done = {"why-root-d": CardState(TOMORROW, 1, 2.5, 1), MISTAKE: CardState(TOMORROW, 1, 2.3, 1)}
+    app = opened(FRONT, {"progress": Progress(cards=done)})
+    assert primary(app) == ["due-next"] and app.button(key="due-next").label == "**Find the mistake that you missed**"
+    press(app, "due-next")
+    found = {"mask_after_softmax": MistakeState(True, "2026-11-28T20:00:00Z")}
+    app = opened(PRACTICE, {"progress": Progress(cards=done, mistakes=found)}, tab="due")
+    assert "Nothing is due today. The next 2 are due tomorrow." in app.success[0].value
+    assert app.button(key="due-next").label == "**A mock interview of 15 minutes**"
+    press(app, "due-next")
+    assert linked(app)["tab"] == "interview" and linked(app)["interview"] == "15"
+
+
+def test_a_drill_missed_in_a_set_and_a_mistake_shown_in_a_hunt_are_due_tomorrow() -> None:
+    app = opened(PRACTICE, subject="heads", questions="2")
+    press(app, "start-set")
+    kind = app.session_state["practice attempt"].question.kind
+    pressed(app, "I do not know")
+    assert kept(app).cards == {f"drill:{kind}": CardState(TOMORROW, 1, 2.3, 1)}
+    app = opened(MISTAKES, {"progress": kept(app)}, mistake="mask_after_softmax", hunt="1")
+    press(app, "skip-line")
+    assert kept(app).cards[MISTAKE] == CardState(TOMORROW, 1, 2.3, 1) and len(kept(app).cards) == 2
