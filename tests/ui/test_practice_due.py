@@ -65,7 +65,7 @@ def test_what_is_due_is_done_one_after_the_other_and_leads_on() -> None:
     assert app.success[0].value == "All 5 due today are done. The next 2 are due tomorrow."
     assert primary(app) == ["due-next"] and app.button(key="due-next").label == "**Repeat 1 missed drill**"
     press(app, "due-next")
-    assert "Question 1 of 1" in said(app) and "tab" not in linked(app)
+    assert "Question 1 of 1" in said(app) and linked(app) == {"tab": "drills"}
 
 
 def test_the_end_leads_to_a_missed_mistake_or_a_mock_and_so_does_the_front_page() -> None:
