@@ -22,7 +22,10 @@ def choose(suggest: bool = False) -> None:
         st.date_input(
             "Day of the interview", key=KEY, min_value=today, format="YYYY-MM-DD", on_change=_take_control
         )  # fmt: skip
-        st.caption("Kept in this browser alone. Questions that you do not know well come back in time for it.")
+        st.caption(
+            f"Kept {progress.where_kept()}, not on the server. Questions that you do not know well come back in time "
+            "for it."
+        )
     if suggest and not on:
         st.button(
             f"It is tomorrow, {day(tomorrow.isoformat())}", key="interview-tomorrow", on_click=_take, args=(tomorrow,)

@@ -172,6 +172,11 @@ def stays() -> bool:
     return _store().problem != BLOCKED and not state.current().only
 
 
+def where_kept() -> str:
+    """Say where what a person does is kept, after a verb: in the browser, or not for long where that stores nothing."""
+    return "until this page is closed or loaded again" if is_blocked() else "in this browser"
+
+
 def problem() -> str:
     """Return what has to be said about the browser's storage, or ""."""
     return _store().problem

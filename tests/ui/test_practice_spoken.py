@@ -181,6 +181,21 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
     assert merge(app.session_state["progress"], another_tab).mocks == kept.mocks
 
 
+def test_where_the_browser_stores_nothing_no_sentence_says_that_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.ui.progress.is_blocked", lambda: True)
+    app = opened(PRACTICE, tab="aloud", card="bytes-per-token")
+    press(app, "points")
+    assert said(app).count("kept until this page is closed or loaded again") == 1  # the grades
+    assert "Kept until this page is closed or loaded again, not on the server." in said(app)  # the interview's day
+    assert "in this browser" not in said(app)
+    app = opened(PRACTICE, tab="interview", interview="15")
+    press(app, "start-interview")
+    press(app, "end-now")
+    assert "This card is kept until this page is closed" in said(app) and "in this browser" not in said(app)
+    press(app, "keep-card")
+    assert app.success[0].value.startswith("Score card kept until this page is closed or loaded again: 0 of ")
+
+
 def test_the_label_of_a_point_has_a_backslash_only_before_markup() -> None:
     points = [spoken.filled(point.text, card) for card in DECK.values() for point in card.points]
     plain = [text for text in points if as_label(text) == text]

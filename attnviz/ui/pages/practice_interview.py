@@ -56,8 +56,8 @@ def score_card(attempt: Attempt) -> None:
         st.markdown(escaped(said))
     if any(isinstance(question.answer, SpokenAnswer) for question in attempt.questions):
         st.caption(
-            "Tick below what you said aloud: an answer with two thirds of its points counts as right. This card "
-            "is kept in this browser already, with each tick; the next interview of this length is compared with it. "
+            "Tick below what you said aloud: an answer with two thirds of its points counts as right. This card is "
+            f"kept {progress.where_kept()}, with each tick; the next interview of this length is compared with it. "
             "“Keep and close” closes it, and what you could not say is due again today."
         )
     _tables(attempt)
@@ -150,7 +150,7 @@ def _keep(attempt: Attempt) -> None:
         progress.set_card(id, spoken.after_mock(known.get(id), grade, today))
     result = f"{card['right']} of {card['asked']} right in {compute.clock(card['used'])}"
     st.session_state[attempts.KEPT] = (
-        f"Score card kept in this browser: {result}. Past mock interviews are listed below."
+        f"Score card kept {progress.where_kept()}: {result}. Past mock interviews are listed below."
     )
     attempts.leave()
 

@@ -162,8 +162,8 @@ def _grades(card: Card, then: Callable[[Card], None]) -> None:
         for grade, (name, n) in enumerate(zip(GRADES, days, strict=True)):
             st.button(f"{name}: {_in_days(n)}", key=f"grade-{grade}", on_click=_take, args=(card, grade, then))
     st.caption(
-        f"The question comes back after that time.{interview_day.said()} Your grades stay in this browser; nothing is "
-        "stored on the server."
+        f"The question comes back after that time.{interview_day.said()} Your grades are kept {progress.where_kept()}; "
+        "nothing is stored on the server."
     )
 
 
