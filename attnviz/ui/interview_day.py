@@ -11,6 +11,7 @@ from attnviz.session.progress import InterviewDay
 from attnviz.ui import progress, state
 
 KEY = "interview-day"  # of the control
+_OPEN = "interview-day-open"  # of the popover: whether it is open
 
 
 def choose(suggest: bool = False) -> None:
@@ -18,10 +19,13 @@ def choose(suggest: bool = False) -> None:
     today, on = progress.today(), _on()
     tomorrow = today + timedelta(days=1)
     st.session_state[KEY] = date.fromisoformat(on) if on else None
-    with st.popover(f"Interview on {day(on)}" if on else "When is your interview?", icon=":material/event:"):
+    label = f"Interview on {day(on)}" if on else "When is your interview?"
+    with st.popover(label, icon=":material/event:", key=_OPEN, on_change="rerun"):
         st.date_input(
             "Day of the interview", key=KEY, min_value=today, format="YYYY-MM-DD", on_change=_take_control
         )  # fmt: skip
+        # A typed day is sent when the control is left, and Escape drops it: the button is where to go, also with Tab.
+        st.button("Keep this day", key="interview-day-keep", on_click=_close)
         st.caption(
             f"Kept {progress.where_kept()}, not on the server. Questions that you do not know well come back in time "
             "for it."
@@ -41,6 +45,10 @@ def said() -> str:
 
 def _on() -> str:
     return progress.get().interview_on(progress.today().isoformat())
+
+
+def _close() -> None:
+    st.session_state[_OPEN] = False
 
 
 def _take_control() -> None:

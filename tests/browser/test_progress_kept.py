@@ -1,7 +1,8 @@
-"""The controls for the progress that a browser keeps, in the dark and on a phone: what a person reads and presses."""
+"""The controls for what a browser keeps, in the dark and on a phone: what a person reads and presses."""
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import Page, expect
 
@@ -42,3 +43,16 @@ def test_each_button_of_a_wrapped_group_has_its_border(visit: Callable[..., Page
     page = visit("cost?tab=cards", width=NARROW)
     colours = page.locator(".st-key-control-tab").evaluate(BORDERS)
     assert len(colours) == 16 and not [each for each in colours if each.endswith(", 0)")], colours
+
+
+def test_a_typed_day_is_kept_by_the_keyboard_alone(visit: Callable[..., Page]) -> None:
+    """Streamlit's control sends what was typed once it is left; Enter in it does nothing, and Escape drops it."""
+    day = datetime.now(UTC).date() + timedelta(days=40)
+    page = visit("practice?tab=aloud", width=NARROW)
+    page.get_by_role("button", name="When is your interview?").press("Enter")
+    page.get_by_role("spinbutton", name="year").press_sequentially(f"{day:%Y%m%d}")
+    page.get_by_role("button", name="Keep this day").press("Enter")
+    expect(page.get_by_role("button", name=f"Interview on {day.day} {day:%B}")).to_be_visible()
+    expect(page.get_by_role("button", name="Keep this day")).to_be_hidden()
+    settle(page)
+    assert json.loads(page.evaluate("localStorage.getItem('attnviz')"))["interview"]["day"] == day.isoformat()

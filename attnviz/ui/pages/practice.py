@@ -149,7 +149,9 @@ def _runs_elsewhere(attempt: Attempt, kind: str) -> bool:
         return False
     mock = attempt.of == "interview"
     what = "A mock interview" if mock else "Another set of questions"
-    ends = "Its answers are counted; to start another one ends it." if kind == SET else f"It is kept {kept.where_kept()}."
+    ends = (
+        "Its answers are counted; to start another one ends it." if kind == SET else f"It is kept {kept.where_kept()}."
+    )
     then = "End it before you start another." if mock else ends
     st.info(
         f"{what} is running, at question {attempt.at + 1} of {len(attempt.questions)}. {then}", icon=":material/timer:"
