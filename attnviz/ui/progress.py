@@ -174,7 +174,7 @@ def stays() -> bool:
 
 def where_kept() -> str:
     """Say where what a person does is kept, after a verb: in the browser, or not for long where that stores nothing."""
-    return "until this page is closed or loaded again" if is_blocked() else "in this browser"
+    return "in this browser" if stays() else "until this page is closed or loaded again"
 
 
 def problem() -> str:

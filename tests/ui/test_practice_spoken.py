@@ -182,7 +182,7 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
 
 
 def test_where_the_browser_stores_nothing_no_sentence_says_that_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.ui.progress.is_blocked", lambda: True)
+    monkeypatch.setattr("attnviz.ui.progress.stays", lambda: False)
     app = opened(PRACTICE, tab="aloud", card="bytes-per-token")
     press(app, "points")
     assert said(app).count("kept until this page is closed or loaded again") == 1  # the grades
