@@ -25,6 +25,7 @@ from attnviz.cost.sums import mixers
 from attnviz.cost.two_forms import TwoForms, absorbed_mixer
 from attnviz.cost.units import bytes_text, context_text
 from attnviz.cost.variants import with_heads
+from attnviz.figures.cost.reading import DIGITS, read_text
 from attnviz.phrases import count
 
 if TYPE_CHECKING:
@@ -126,6 +127,13 @@ def _axis(view: View, letter: str) -> str:
     except ConfigError:  # its layers differ
         return MISSING
     return f"{size:,}" if size else MISSING
+
+
+def _value_dim(view: View) -> str:
+    try:
+        return str(_model(view).mixer.value_dim)
+    except ConfigError:  # its layers differ
+        return MISSING
 
 
 def _equal_kv_heads(view: View) -> str:
@@ -325,6 +333,8 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
      _slow_pairs),
     ("published_latent", "Numbers of its latent", lambda view: _axis(view, "R")),
     ("published_rope_key", "Dimensions of its shared RoPE key", lambda view: _axis(view, "P")),
+    ("published_value_dim", "The width of its values, which comparisons of MLA with MHA, GQA and MQA give their heads",
+     _value_dim),
     ("published_equal_kv_heads", "KV heads, as wide as its values, that would cache as much as its latent and RoPE key",
      _equal_kv_heads),
     ("published_scores", "Bytes of one layer's scores for the chosen context, all query heads, bf16",
@@ -352,6 +362,8 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("accelerator", "The chosen accelerators", lambda view: _answer(view).serving.accelerator.name),
     ("accelerators", "Their number", lambda view: str(view.settings.n_machines)),
     ("memory", "Their memory", lambda view: bytes_text(_answer(view).serving.accelerator.memory)),
+    ("memory_sold", 'The memory that they are sold with: "80 GB"',
+     lambda view: f"{_answer(view).serving.accelerator.data_sheet_gb:g} GB"),
     ("bandwidth", "Their memory bandwidth",
      lambda view: f"{_answer(view).serving.accelerator.bandwidth / 1e12:.3g} TB per second"),
     ("ridge", "FLOPs per byte above which arithmetic is their limit",
@@ -365,8 +377,10 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("turning_batch", "Sequences from which on a step is limited by arithmetic, at the chosen context",
      _turning_batch),
     ("step_weights", "Bytes of weights that one decode step reads",
-     lambda view: bytes_text(_step(view).weight_bytes)),
-    ("step_cache", "Bytes of cache that it reads", lambda view: bytes_text(_step(view).cache_bytes)),
+     lambda view: bytes_text(_step(view).weight_bytes, digits=DIGITS)),
+    ("step_cache", "Bytes of cache that it reads", lambda view: bytes_text(_step(view).cache_bytes, digits=DIGITS)),
+    ("step_read", 'Both in words, with the bytes of all weights: "13.98 GiB of the 14.96 GiB of weights (…) and 1 GiB '
+     'of cache"', lambda view: read_text(_answer(view).serving, _step(view))),
     ("step_gb", 'Bytes of weights and cache that it reads, decimal: "16.1 GB"',
      lambda view: _decimal(_step(view).weight_bytes + _step(view).cache_bytes)),
     ("step_time", "The least time that it takes, by the roofline",

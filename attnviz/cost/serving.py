@@ -98,6 +98,10 @@ class Serving:
         read = weight_bytes_read(self.held, batch_size, weight_bits)
         return replace(step, weight_bytes=self.count * read, cache_bytes=self.count * one)
 
+    def weights_together(self) -> int:
+        """Return the bytes of weights that all accelerators hold, if each holds as much as the fullest."""
+        return self.count * weight_bytes(self.held, bits_with_scales(self.weights))
+
     def prefill(self) -> Prefill:
         """Count the prefill of one prompt of n_tokens tokens, even if it does not fit."""
         weight_bits = bits_with_scales(self.weights)

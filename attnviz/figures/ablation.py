@@ -54,7 +54,7 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
         },
     )  # fmt: skip
     helpful = int((effects > 0).sum())
-    name, change = f"L{most[0]} H{most[1]}", " → ".join(told_apart(before, float(losses[most]), digits=3))
+    name, change = f"L{most[0]} H{most[1]}", " → ".join(told_apart(before, float(losses[most]), digits=3, change=3))
     title = f"Ablating {name} raises the loss most: {change}"
     if effects[most] <= 0:
         title = f"No ablation raises the loss; nearest: {name}, loss {change}"

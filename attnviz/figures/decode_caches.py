@@ -51,7 +51,7 @@ def losses(caches: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     if n <= limit + 1:
         title, finding = f"The text's {count(n, 'token')} fit: no cache of {limit} is full", ""
     else:
-        of_all, sliding, with_sinks = told_apart(after[0], *after[2:], digits=3)
+        of_all, sliding, with_sinks = told_apart(after[0], *after[2:], digits=3, change=4)
         title = f"After {limit} tokens: loss {of_all} with all tokens, {sliding} sliding, {with_sinks} with sinks"
         worse = paired_difference(np.array(caches[2].losses[limit:]), np.array(full.losses[limit:]))
         finding = f" Sliding changes the loss by {_difference(worse)} nats per token over {count(worse.n, 'token')}"

@@ -7,7 +7,7 @@ digits instead, and two that differ but would print the same have as many decima
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Context
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TypedDict
 
 import numpy as np
@@ -60,13 +60,24 @@ def form(value: float) -> Form:
     return {"digits": 1 if small else DIGITS, "scientific": small}
 
 
-def told_apart(*values: float, digits: int) -> list[str]:
-    """Format numbers with these decimals, or with as many more as show that they differ: ["2.2808", "2.2811"]."""
+def told_apart(*values: float, digits: int, change: int | None = None) -> list[str]:
+    """Format numbers with these decimals, or with as many more as show that they differ: ["2.2808", "2.2811"].
+
+    change: decimals of a change from the first that is printed beside them; then also as many as let subtracting the
+    printed numbers give the printed change: 2.276 and 9.083 for +6.81, not 2.28 and 9.08.
+    """
     for decimals in range(digits, MOST_DIGITS + 1):
         shown = [f"{value:z.{decimals}f}".replace("-", "−") for value in values]
-        if len(set(shown)) == len(set(values)):
+        if len(set(shown)) == len(set(values)) and (change is None or _subtract(values, decimals, change)):
             return shown
     return [f"{value:z.{digits}f}".replace("-", "−") for value in values]  # equal but for rounding error
+
+
+def _subtract(values: Sequence[float], decimals: int, change: int) -> bool:
+    """Check that the changes from the first, at these decimals, are those of the numbers as they are printed."""
+    printed = [Decimal(f"{value:z.{decimals}f}") for value in values]
+    changes = zip(values[1:], printed[1:], strict=True)
+    return all(f"{a - values[0]:z.{change}f}" == f"{b - printed[0]:z.{change}f}" for a, b in changes)
 
 
 def percent(share: float, digits: int = 1) -> str:

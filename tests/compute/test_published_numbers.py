@@ -35,7 +35,7 @@ def test_a_decode_step_of_llama_3_8b_by_its_sizes() -> None:
     assert said("largest_intensity", context=8192) == f"{flops / cache:.3g}"
     assert said("step_time", context=8192, batch=4) == f"{1e3 * read / BANDWIDTH:,.3g} ms"
     assert said("step_sequence_tokens", context=8192, batch=4) == f"{BANDWIDTH / read:,.0f}"
-    assert said("step_cache", context=8192, batch=4) == "4 GiB" and said("step_weights") == f"{READ / 2**30:.1f} GiB"
+    assert said("step_cache", context=8192, batch=4) == "4 GiB" and said("step_weights") == f"{READ / 2**30:.2f} GiB"
     assert said("attention_intensity") == "4" and said("ridge") == f"{PEAK / BANDWIDTH:.0f}"
 
 

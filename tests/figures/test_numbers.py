@@ -59,6 +59,13 @@ def test_numbers_that_differ_are_printed_with_the_decimals_that_show_it(values, 
     assert told_apart(*values, digits=2) == shown
 
 
+def test_a_change_that_is_printed_is_that_of_the_numbers_beside_it():
+    before, after = 2.2758, 9.0829  # +6.81, and 9.08 − 2.28 would be 6.80
+    assert told_apart(before, after, digits=2) == ["2.28", "9.08"]
+    assert told_apart(before, after, digits=2, change=2) == ["2.276", "9.083"]
+    assert told_apart(1.25, 1.5, digits=2, change=2) == ["1.25", "1.50"]
+
+
 @pytest.mark.parametrize(
     ("share", "digits", "shown"),
     [

@@ -196,6 +196,11 @@ ASSUMED = {  # placeholders: what their sentence says, or one before it: of the 
     PRECISION: (r"sixteen[- ]bit|single precision|bytes per number|two bytes", False),
     r"fitting_sequences": (r"reserve", True),
     r"step_time|step_sequence_tokens|decode_bound": (r"bandwidth", False),
+    r"step_weights": (r"input embedding", True),
+    r"decode_bound|step_sequence_tokens": (r"input embedding", False),
+    r"published_(?:cache_(?:mha|gqa_8|mqa)|equal_kv_heads|numbers_mqa)\?preset=deepseek-v3": (
+        r"heads of  dimensions|heads of that width", False
+    ),
     r"prompt_time": (r"peak", False),
     r"published_attention_share": (r"masked half", True),
     r"link_time": (r"\{link\}", True),
@@ -230,6 +235,10 @@ def test_an_assumption_that_is_not_said_is_noticed() -> None:
         "published_cache_short?preset=llama-3-8b"
     ]
     assert unsaid("In sixteen bits a step takes {step_time}.") == ["step_time"]
+    assert unsaid("In sixteen bits a step reads {step_weights} of weights.") == ["step_weights"]
+    mha = "In sixteen bits MHA caches {published_cache_mha?preset=deepseek-v3}"
+    assert unsaid(mha) == ["published_cache_mha?preset=deepseek-v3"]
+    assert unsaid(f"{mha}, with heads of {{published_value_dim?preset=deepseek-v3}} dimensions.") == []
 
 
 def test_an_answer_is_what_a_candidate_says_who_has_no_screen() -> None:

@@ -220,6 +220,7 @@ VALUES = {
     "published_times_smaller": lambda a: a.m.per_token(a.m.heads) / a.m.per_token(),
     "published_numbers": lambda a: a.m.caches[0][1],
     "published_numbers_mqa": lambda a: 2 * a.m.dim,
+    "published_value_dim": lambda a: V,
     "published_equal_kv_heads": lambda a: (R + P) / (2 * V),
     "published_cache_at_context": lambda a: a.s.batch * a.m.cache(a.s.context, BITS[a.s.precision]),
     "published_cache_unwindowed": lambda a: a.s.context * a.m.per_token(),
@@ -247,6 +248,7 @@ VALUES = {
     "fitting_sequences": lambda a: a.fitting(),
     "accelerators": lambda a: a.s.n_machines,
     "memory": lambda a: a.device[0],
+    "memory_sold": lambda a: {"h100-sxm": 80e9, "h200-sxm": 141e9}[a.s.machine],
     "bandwidth": lambda a: a.device[1],
     "ridge": lambda a: a.device[2] / a.device[1],
     "intensity": lambda a: a.flops() / (a.read() + a.m.cache(a.s.context)),
@@ -372,3 +374,15 @@ def test_the_two_orders_of_kv_heads_agree_for_four_heads_of_llama() -> None:
     kv_heads = torch.arange(8)
     assert int((kv_heads.repeat(4) == kv_heads.repeat_interleave(4)).sum()) == 4
     assert "the two orders agree for just four heads" in DECK["tiled-kv-heads"].answer
+
+
+def test_rope_adds_the_angle_of_the_distance_to_the_phase_of_the_product() -> None:
+    """q·exp(imθ) · conj(k·exp(inθ)) = q·k̄·exp(i(m−n)θ): the content's phase stays, the distance's is added."""
+    (point,) = (each for each in DECK["rope-distance"].points if "complex" in each.text)
+    assert "is q·k̄·exp(i(m−n)θ)" in point.text and "has the phase" not in point.text
+    q, k = torch.randn(2, 97, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+    m, n, theta = 31, 13, 0.7
+    turned = q * torch.exp(torch.tensor(1j * m * theta)) * (k * torch.exp(torch.tensor(1j * n * theta))).conj()
+    added = torch.exp(torch.tensor(1j * (m - n) * theta, dtype=torch.complex128))
+    assert torch.allclose(turned, q * k.conj() * added)
+    assert not torch.allclose(turned / turned.abs(), added.expand(97))

@@ -171,3 +171,12 @@ def test_what_was_done_stays_done_where_a_card_is_due_again():
     half = Progress(cards=kept.cards, routes={of.name: RouteState(BEGAN, BEGAN)})
     state = noted(of, half, TODAY)
     assert len(state.done) == 3 and state.through == "" and of.done_on(half, TODAY) == ""
+
+
+def test_a_lesson_has_one_name_in_all_routes():
+    titles = {name: lesson.title for name, lesson in lessons.lessons()[0].items()}
+    items = [item for each in routes.routes().values() for item in each.items if set(item.link) == {"lesson"}]
+    assert len(items) > 10
+    assert [
+        (item.title, titles[item.link["lesson"]]) for item in items if item.title != titles[item.link["lesson"]]
+    ] == []

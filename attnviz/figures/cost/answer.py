@@ -12,6 +12,7 @@ from attnviz.figures.cost.captions import beyond_context, crowd_text, is_beyond,
 from attnviz.figures.cost.formulas import breaking_lines, cache_equation, fit_equation
 from attnviz.figures.cost.placing import PARALLEL, placing, uneven_text
 from attnviz.figures.cost.rates import rate_text, rounded_rate
+from attnviz.figures.cost.reading import limit_text, memory_text
 from attnviz.figures.drawing import escaped
 from attnviz.figures.markup import meanings
 from attnviz.figures.theme import BROWN, DARK_PETROL, FAINT, NEUTRAL, PETROL
@@ -49,10 +50,10 @@ def need(answer: Answer) -> str:
 def fit(answer: Answer) -> str:
     """State whether it fits and by how much, and how many sequences or accelerators would."""
     serving, plan = answer.serving, answer.plan
-    each, on_each = (" each", " on each") if serving.count > 1 else ("", "")
-    memory = f"{bytes_text(plan.memory)}{each}"
+    on_each = " on each" if serving.count > 1 else ""
+    memory = memory_text(serving.accelerator)
     if not serving.accelerator.is_typed:
-        memory = f"{escaped(_machine(answer))}, {memory}"
+        memory = f"{escaped(_machine(answer))}: {memory}"
     kept = f" beside a reserve of {serving.reserve:.0%}" if plan.reserve else ""
     uneven = uneven_text(serving)
     if answer.fits:
@@ -100,8 +101,9 @@ def speed(answer: Answer) -> str:
     rate = answer.tokens_per_second
     if rate is None:
         return ""
-    n = answer.n_sequences
-    return f" Decoding: at most {rate_text(rate)} tokens per second{f' for all {n:,} together' if n > 1 else ''}."
+    n, serving = answer.n_sequences, answer.serving
+    together = f" for all {n:,} together" if n > 1 else ""
+    return f" Decoding: at most {rate_text(rate)} tokens per second{together}; {limit_text(serving, serving.step(n))}."
 
 
 def panel(answer: Answer) -> dict:
@@ -174,14 +176,11 @@ def _colours(answer: Answer) -> str:
 
 
 def memory_note(answer: Answer) -> str:
-    """Explain the memory in GiB where the data sheet says another number of GB."""
-    a, n = answer.serving.accelerator, answer.serving.count
-    if a.is_typed:
-        return "1 GiB = 2³⁰ bytes."
-    each = " each" if n > 1 else ""
-    sold, read = f"{a.data_sheet_gb / n:g} GB{each}", f"{a.memory / n / 2**30:.4g} GiB"
-    by = "as its driver reports" if a.reported_by else "its data sheet's GB read as 10⁹ bytes"
-    return f"{_machine(answer)}: sold as {sold}, {read} here ({by}; 1 GiB = 2³⁰ bytes)."
+    """Explain the memory in GiB, with its source."""
+    a = answer.serving.accelerator
+    known = "" if a.is_typed else f"{_machine(answer)}: {memory_text(a)}. "
+    source = f" Reported by {a.reported_by}." if a.reported_by else ""
+    return f"{known}1 GiB = 2³⁰ bytes.{source}"
 
 
 def _machine(answer: Answer) -> str:

@@ -6,7 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, attention_name, bits_with_scales, count_parameters, kv_cache_bytes
+from attnviz.cost import (
+    PRECISIONS,
+    attention_name,
+    bits_with_scales,
+    count_parameters,
+    expanded_cache_bytes,
+    kv_cache_bytes,
+)
 from attnviz.cost.hf_config import Description
 from attnviz.cost.precisions import SCALE_BITS
 from attnviz.cost.units import bytes_text, context_text, tokens_text
@@ -27,8 +34,8 @@ def saving_text(full: ModelConfig, selected: ModelConfig, n_tokens: int, batch_s
         return f"{text}."
     share = count_parameters(selected).total / count_parameters(full).total
     return (
-        f"{text} and the selected {attention_name(selected)} **{bytes_text(after)}**: {after / before:.1%} of the "
-        f"cache, with {share:.1%} of the parameters."
+        f"{text} and the selected {attention_name(selected)} **{bytes_text(after)}**: {after / before:.1%} "
+        f"of the cache, with {share:.1%} of the parameters."
     )
 
 
@@ -198,6 +205,21 @@ def latent_note(model: ModelConfig) -> str:
     if not model.mixer.shares_kv_heads:
         return f"{widths}, the model's own"
     return f"{widths}, in DeepSeek-V2's proportions (a latent of 4 head widths, a RoPE key of half a width)"
+
+
+def heads_note(model: ModelConfig, n_tokens: int | None = None) -> str:
+    """State the width of the heads that an MLA model is given as MHA, GQA and MQA; "" for a model without latents.
+
+    With n_tokens, also what its own heads would cache of so many tokens.
+    """
+    if model.mixer.shares_kv_heads:
+        return ""
+    D, V = model.head_dim, model.mixer.value_dim
+    said = f"MHA, GQA and MQA have heads as wide as its values, {V}, which is how the DeepSeek-V2 paper compares them"
+    if n_tokens is None:
+        return f"{said}."
+    own = bytes_text(expanded_cache_bytes(model, n_tokens) or 0, digits=4)
+    return f"{said}; its own heads, with keys of {D}, would cache {own}."
 
 
 def what_if_note(model: ModelConfig) -> str:

@@ -63,4 +63,5 @@ def _title(names: Sequence[str], sizes: Sequence[int]) -> str:
     largest, smallest = (sizes.index(pick(sizes)) for pick in (max, min))
     if sizes[largest] == sizes[smallest]:
         return f"{listed(names)} {'caches' if len(names) == 1 else 'cache'} {bytes_text(sizes[largest])}"
-    return f"{names[largest]} caches {sizes[largest] / sizes[smallest]:,.1f} times as much as {names[smallest]}"
+    times = float(f"{sizes[largest] / sizes[smallest]:.2g}")  # from the sizes as printed, two digits are sure
+    return f"{names[largest]} caches {times:,.{int(times < 10)}f} times as much as {names[smallest]}"

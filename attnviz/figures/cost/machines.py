@@ -12,6 +12,7 @@ from attnviz.figures.cost.captions import beyond_context, short_name
 from attnviz.figures.cost.formulas import intensity_equations, rate_equation
 from attnviz.figures.cost.placing import parallel_text
 from attnviz.figures.cost.rates import rate_text, rounded_rate
+from attnviz.figures.cost.reading import bandwidth_text, limit_text, memory_text, read_text
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, OUTLINE, PETROL, base_figure
@@ -58,10 +59,11 @@ def speed(serving: Serving) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(serving.model, *contexts)}An upper bound; a line per context, dotted where the "
-        f"sequences do not fit. {_fit_note(serving, largest)}",
+        f"sequences do not fit. For {count(many.batch_size, 'sequence')} {limit_text(serving, many)}.",
         more=f"{short_name(serving.model)} on {machine.name}: peak bandwidth and peak arithmetic, perfectly "
-        "overlapped. A step reads each sequence's cache once, and the weights once for all sequences; of an embedding "
-        f"that is not the output layer too it reads only a few rows.{_experts_note(serving, many.batch_size)} "
+        f"overlapped. {_fit_note(serving, largest)} A step reads each sequence's cache once, and the "
+        "weights once for all sequences; of an embedding that is not the output layer too it reads one row per token."
+        f"{_experts_note(serving, many.batch_size)} For one sequence {limit_text(serving, one)}. "
         f"{peak_note(serving)}{parallel_note(serving)}",
         alt=f"{title}. {count(many.batch_size, 'sequence')}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
@@ -147,8 +149,9 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         _machine_bars(ranked, names, rates, fits),
         title=title,
         note=f"{beyond_context(model, serving.n_tokens)}An upper bound on tokens per second for "
-        f"{count(batch_size, 'sequence')} of {context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. Faint "
-        f"bars: weights and caches, {needed}, do not fit beside a reserve of {serving.reserve:.0%}.",
+        f"{count(batch_size, 'sequence')} of {context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. A step "
+        f"reads {read_text(serving, step)}. Faint bars: weights and caches, {needed}, do not fit beside a reserve of "
+        f"{serving.reserve:.0%}.",
         more=f"{short_name(model)} at the makers' peak figures.{_experts_note(serving, batch_size)} Memory is as the "
         "driver reports it if a source is known, else the data sheet's GB of 10⁹ bytes. "
         f"{_peaks_note(servings)} The equation is for {names[fastest]}.",
@@ -182,9 +185,8 @@ def _machine_bars(
         text=[f" {rate_text(r)}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
         textposition="outside",
         marker={"color": [PETROL if fit else FAINT for fit in fits], "line": OUTLINE},
-        customdata=[[bytes_text(a.memory), f"{bytes_text(a.bandwidth, False)}/s", _teraflops(a),
-                     a.arithmetic] for a in ranked],
-        hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
+        customdata=[[memory_text(a), bandwidth_text(a), _teraflops(a), a.arithmetic] for a in ranked],
+        hovertemplate="<b>%{y}</b><br>%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
         "<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, max(rates) * 1.35])

@@ -9,6 +9,7 @@ from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name,
 from attnviz.figures.cost.formulas import fit_equation
 from attnviz.figures.cost.machines import parallel_note
 from attnviz.figures.cost.placing import allocation
+from attnviz.figures.cost.reading import memory_text
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.markup import meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, base_figure
@@ -36,7 +37,7 @@ def filling(serving: Serving) -> Drawing:
     figure.add_vline(x=plan.memory, line={"width": 2, "color": NEUTRAL})
     figure.add_annotation(
         x=plan.memory, y=1, xref="x", yref="y domain", xanchor="right", yanchor="bottom", showarrow=False,
-        text=_memory_text(serving, plan, by_data_sheet),
+        text=f"memory {memory_text(serving.accelerator)}",
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, widest * 1.02])
     figure.update_yaxes(visible=False, range=[-0.5, 0.5])
@@ -61,13 +62,6 @@ def filling(serving: Serving) -> Drawing:
 
 def _drawn(serving: Serving) -> str:
     return "The memory" if serving.count == 1 else f"The memory of one of the {serving.count:,} accelerators"
-
-
-def _memory_text(serving: Serving, plan: MemoryPlan, by_data_sheet: MemoryPlan) -> str:
-    """Return the memory, with the data sheet's, in its own unit: "memory 79.6 GiB (data sheet: 80 GB)"."""
-    if serving.accelerator.is_typed:
-        return f"memory {bytes_text(plan.memory)}"
-    return f"memory {bytes_text(plan.memory)} (data sheet: {bytes_text(by_data_sheet.memory, binary=False)})"
 
 
 def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:

@@ -15,6 +15,7 @@ from attnviz.figures.cost.axes import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.cost.captions import (
     cached_tokens_text,
     crowd_text,
+    heads_note,
     is_beyond,
     latent_note,
     precision_note,
@@ -115,7 +116,7 @@ def cache(
         note=" ".join(filter(None, (
             f"{crowd_text(n_tokens, batch_size)} in {precision}: keys and values of "
             f"{count(selected.n_layers, 'layer')}, {HUES}.",
-            what_if_note(selected), _context_note(selected, n_tokens),
+            what_if_note(selected), heads_note(selected), _context_note(selected, n_tokens),
         ))),
         more=" ".join(filter(None, (
             f"MLA has {latent_note(selected)}. 1 MiB is 1,048,576 bytes.", _window_note(selected, n_tokens),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
+from attnviz.cost import attention_name, count_parameters, kv_cache_bytes, what_if
 from attnviz.cost.cached import state_bytes
 from attnviz.cost.sums import mixers
 from attnviz.cost.units import bytes_text, context_text, tokens_text
@@ -19,6 +19,7 @@ from attnviz.figures.cost.captions import (
     beyond_note,
     beyond_text,
     cached_tokens_text,
+    heads_note,
     is_beyond,
     latent_note,
     latent_widths,
@@ -124,9 +125,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
     figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_xaxes(range=[0, max(sizes) * 1.3], visible=False)
     here, least, most = kv_cache_bytes(model, n_tokens), min(sizes), max(sizes)
-    expanded, own = "", expanded_cache_bytes(model, n_tokens)
-    if own is not None:
-        expanded = f"With each head's keys and values expanded, it would cache {bytes_text(own)}. "
+    heads = f"{heads} " if (heads := heads_note(model, n_tokens)) else ""
     smallest, largest = (attention_name(others[sizes.index(n)]) for n in (least, most))
     title = (
         f"{short_name(model)}: {bytes_text(here)}; as {smallest} {bytes_text(least)}, as {largest} {bytes_text(most)}"
@@ -136,9 +135,10 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(model, n_tokens)}One sequence of {context_text(n_tokens)} in bf16, with another "
-        f"attention and all else unchanged. MLA: {latent_widths(with_latent(model))}. Effects on quality are not "
-        f"computed.{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
-        more=f"{expanded}MLA has {latent_note(model)}.",
+        f"attention and all else unchanged. MLA: {latent_widths(with_latent(model))}. "
+        f"{heads}Effects on quality are not computed."
+        f"{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
+        more=f"MLA has {latent_note(model)}.",
         alt=f"{title}. " + "; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
             "attention": names,

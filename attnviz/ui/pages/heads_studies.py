@@ -208,7 +208,7 @@ def off(view: View) -> None:
 def _without(ablated: list[tuple[int, int]], before: float, after: float) -> str:
     """Return the title of the prediction without these heads."""
     names = listed(f"L{layer} H{head}" for layer, head in ablated)
-    from_, to = told_apart(before, after, digits=3)
+    from_, to = told_apart(before, after, digits=3, change=3)  # the chart of all heads prints the change
     return f"## Without {names}, the loss goes from {from_} to {to} nats per token"
 
 

@@ -145,7 +145,7 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
 def _tiled_loss(tiling: compute_groups.Tiling, text: str) -> str:
     if not len(tiling.losses):
         return ""
-    before, after = told_apart(float(tiling.losses.mean()), float(tiling.tiled_losses.mean()), digits=2)
+    before, after = told_apart(float(tiling.losses.mean()), float(tiling.tiled_losses.mean()), digits=2, change=2)
     return (
         f" The loss goes from {before} to **{after}** nats per token "
         f"({group_quality.signed(tiling.change)}, {count(tiling.change.n, 'predicted token')} of {text})."
