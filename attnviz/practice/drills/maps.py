@@ -315,7 +315,7 @@ def missing_weight(rng: random.Random) -> Question:
 @kind("masks", 2)
 def row_of_a_mask(rng: random.Random) -> Question:
     n, mask_type = rng.choice((7, 8, 9)), rng.choice(("causal", "window", "sinks", "cache"))
-    window, i = rng.choice((3, 4)), rng.randrange(4, 7)
+    window, i = rng.choice(((3, 5), (3, 6), (4, 6)))  # at least one key between the sink and a wider window is masked
     options: dict[str, dict] = {
         "causal": {"text": "A causal mask", "args": {}},
         "window": {"text": f"A causal sliding window of {window} tokens (including the query)", "args": {"w": window}},
