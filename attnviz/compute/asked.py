@@ -16,8 +16,8 @@ MISTAKE = "mistake_"  # begins the kind of a question for a mistake's line
 
 def asked_before(s: Settings) -> frozenset[str]:
     """Return the kinds of drills, cards and mistakes that the earlier items of the open route ask; none outside."""
-    of = routes.route(s.route)
-    return _before(of.name, of.at(s.route_item)) if of else frozenset()
+    of = routes.route(s.route, s.route_run)
+    return _before(of.name, of.at(s.route_item), of.run) if of else frozenset()
 
 
 def limits_of(s: Settings) -> Limits:
@@ -26,7 +26,7 @@ def limits_of(s: Settings) -> Limits:
     In a lesson, kinds that it or a lesson before it explains, its own first: before it in the route, or in the list of
     lessons. In a route, kinds of the lessons before the item, first of those since the last set of the same day.
     """
-    of = routes.route(s.route)
+    of = routes.route(s.route, s.route_run)
     return _limits(asked_before(s), s.lesson, *_lessons_before(of.name if of else "", of.at(s.route_item) if of else 0))
 
 
@@ -65,19 +65,19 @@ def kind_of_mistake(name: str) -> str:
 
 
 @lru_cache(maxsize=256)  # more than all items of the routes
-def _before(name: str, number: int) -> frozenset[str]:
-    """Return what the items before this one, counted from 1, ask."""
-    of = routes.route(name)
+def _before(name: str, number: int, run: int) -> frozenset[str]:
+    """Return what the items before this one, counted from 1, ask in a run."""
+    of = routes.route(name, run)
     if of is None or number < 2:
         return frozenset()
-    earlier, item = _before(name, number - 1), of.item(number - 1)
+    earlier, item = _before(name, number - 1, run), of.item(number - 1)
     before = _lessons_before(name, number - 1)
 
     def asked(page: Page, link: Mapping[str, str], s: Settings) -> set[str]:
         return _asked(page, link, s, _limits(earlier, s.lesson, *before))
 
     if lesson := lessons.lesson(item.opened.lesson):
-        steps = [asked(step.page, step.link, lesson.settings(n)) for n, step in enumerate(lesson.steps, 1)]
+        steps = [asked(step.page, step.link, lesson.settings(n, run)) for n, step in enumerate(lesson.steps, 1)]
         return earlier.union(*steps)
     return earlier | asked(item.page, item.link, item.opened)
 

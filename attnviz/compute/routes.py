@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from attnviz.compute import lessons
@@ -14,21 +14,24 @@ from attnviz.session.settings import Settings
 
 FOLDER = Path(__file__).parents[1] / "routes"
 WORKSHOP = "workshop"
+NOTHING = Progress()
 
 
-def routes() -> dict[str, Route]:
-    """Return the routes by name, the shortest first."""
-    return {name: _read(name) for name in (FOLDER / "order.txt").read_text(encoding="utf-8").split()}
+def routes(progress: Progress = NOTHING) -> dict[str, Route]:
+    """Return the routes by name, the shortest first, each in the run in which it is in this progress."""
+    names = (FOLDER / "order.txt").read_text(encoding="utf-8").split()
+    runs = {name: progress.routes[name].round if name in progress.routes else 1 for name in names}
+    return {name: _in_run(name, max(run, 1)) for name, run in runs.items()}
 
 
-def route(name: str) -> Route | None:
-    """Return the route of this name, or None. The name may be any text of a link."""
-    return routes().get(name)
+def route(name: str, run: int = 1) -> Route | None:
+    """Return a run of the route of this name, or None. The name may be any text of a link."""
+    return _in_run(name, run) if name in routes() else None
 
 
 def with_done_items(progress: Progress, today: str) -> Progress:
     """Return progress in which done items of the begun routes stay done, whatever is due again."""
-    of = {name: noted(route, progress, today) for name, route in routes().items() if name in progress.routes}
+    of = {name: noted(route, progress, today) for name, route in routes(progress).items() if name in progress.routes}
     return replace(progress, routes={**progress.routes, **of})
 
 
@@ -42,18 +45,27 @@ def _read(name: str) -> Route:
     return parse(name, (FOLDER / f"{name}.md").read_text(encoding="utf-8"), _minutes)
 
 
+@lru_cache(maxsize=64)
+def _in_run(name: str, run: int) -> Route:
+    return _read(name).in_run(run)
+
+
 def _minutes(name: str) -> int:
     lesson = lessons.lesson(name)
     return lesson.minutes if lesson else 0
 
 
-def place(of: Route, number: int, progress: Progress) -> tuple[Page, Settings]:
-    """Return the page and the settings with which an item opens; a lesson at the step that was reached."""
+def place(of: Route, number: int, progress: Progress, *, end: bool = False) -> tuple[Page, Settings]:
+    """Return the page and the settings with which an item opens; a lesson at the step that was reached.
+
+    end: a lesson that is done at its last step, as one comes back to it from the item after it.
+    """
     number = of.at(number)
     item = of.item(number)
     page, settings = item.page, item.opened
     if lesson := lessons.lesson(settings.lesson):
         kept = progress.lessons.get(lesson.name)
-        at = settings.lesson_step if not kept or kept.done else kept.step
-        page, settings = lesson.step(at).page, lesson.settings(at)
-    return page, replace(settings, route=of.name, route_item=number)
+        first = len(lesson.steps) if end and kept and kept.done else settings.lesson_step
+        at = first if not kept or kept.done else kept.step
+        page, settings = lesson.step(at).page, lesson.settings(at, of.run)
+    return page, replace(settings, route=of.name, route_item=number, route_run=of.run)

@@ -18,7 +18,14 @@ from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.settings import Settings
 from attnviz.session.unfinished import MAX_GIVEN, MOCK, VERSION, Unfinished
 
-PLACE = ("minutes", "route", "route_item", "lesson", "lesson_step")  # beside the settings that name the questions
+PLACE = (
+    "minutes",
+    "route",
+    "route_item",
+    "route_run",
+    "lesson",
+    "lesson_step",
+)  # beside the settings that name the questions
 FIELDS = ("tab", "subject", "level", "questions", "interview", "question_set", *PLACE)
 
 

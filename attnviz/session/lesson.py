@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from urllib.parse import parse_qsl
 
 from attnviz.checks import LineError
 from attnviz.session.page import Page
 from attnviz.session.pages import ELEMENTS, PAGES
+from attnviz.session.pages.practice import DUE
 from attnviz.session.settings import Settings
 
 _PARTS = re.compile(  # braces in blocks and spans of code and of formulas stay
@@ -27,6 +29,7 @@ RESERVED = {
     "lesson_step",
     "route",
     "route_item",
+    "route_run",
     "only",
     "present",
 }  # settings that a step's link must not contain
@@ -78,16 +81,31 @@ class Lesson:
         """Return the step of this number, counted from 1; the last if there are fewer."""
         return self.steps[min(max(number, 1), len(self.steps)) - 1]
 
-    def settings(self, number: int) -> Settings:
-        """Return the settings of this step, with the lesson and the step number set."""
+    def settings(self, number: int, run: int = 1) -> Settings:
+        """Return the settings of this step, with the lesson and the step number set. run: of the open route."""
         at = min(max(number, 1), len(self.steps))
-        return replace(self.step(at).settings(), lesson=self.name, lesson_step=at)
+        own = self.step(at).settings()
+        if self.step(at).asks:
+            own = replace(own, question_set=seed_in(run, own.question_set))
+        return replace(own, lesson=self.name, lesson_step=at)
+
+
+def seed_in(run: int, seed: int) -> int:
+    """Return the seed of a set or an interview in a route's run; in the first one, the one that is written."""
+    if run == 1:
+        return seed
+    return int.from_bytes(blake2b(f"{seed}/{run}".encode(), digest_size=8).digest(), "big") % 10**6
 
 
 def asks(page: Page, link: Mapping[str, str]) -> bool:
     """Check whether there is something to answer on this page, not only something to look at."""
     sets = page.path == "practice" and link.get("tab", "drills") in ("drills", "interview")
-    return sets or bool({"mistake", "card", "task"} & link.keys())
+    return sets or comes_back(link) or bool({"mistake", "card", "task"} & link.keys())
+
+
+def comes_back(link: Mapping[str, str]) -> bool:
+    """Check whether a link asks the spoken questions that are due."""
+    return link.get("deck") == DUE
 
 
 def placeholder(written: str) -> tuple[str, dict[str, str]]:

@@ -65,6 +65,7 @@ class TaskState:
 class RouteState:
     """When a route was begun and last opened, and those of its items that are done without a trace elsewhere.
 
+    skipped: items that "Next" left undone; those that are done by now are among them.
     round: another one once the route is through and begun again, not where a tab begins it before its browser has said
     that it was begun already. through: the day on which its last item was done; "" before.
     """
@@ -74,13 +75,15 @@ class RouteState:
     done: tuple[str, ...] = ()
     round: int = 1
     through: str = ""
+    skipped: tuple[str, ...] = ()
 
     def merged(self, other: Self) -> RouteState:
         if self.round != other.round:
             return max(self, other, key=lambda state: state.round)
         began, at = min(self.began, other.began), max(self.at, other.at)
         through = max(self.through, other.through)
-        return RouteState(began, at, tuple(sorted({*self.done, *other.done})), self.round, through)
+        done, skipped = ({*a, *b} for a, b in ((self.done, other.done), (self.skipped, other.skipped)))
+        return RouteState(began, at, tuple(sorted(done)), self.round, through, tuple(sorted(skipped)))
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,7 @@ def parsed(text: str) -> tuple[Progress, str]:
         _entries(record, "cards", state(CardState, due=day, interval_days=count, ease=ease, seen=count)),
         _entries(record, "tasks", state(TaskState, passed=day, last=name, at=time)),
         tuple(_mocks(record.get("mocks"))),
-        _entries(record, "routes", state(RouteState, began=time, at=time, done=_names, round=count, through=day)),
+        _entries(record, "routes", _route_state),
         state(InterviewDay, day=day, at=time)(record.get("interview")) or InterviewDay(),
         _newest(_entries(record, "dropped", _removed)),
         {found.kind: found for kind, found in begun.items() if found.kind == kind},
@@ -271,6 +274,11 @@ def _names(written: Any) -> tuple[str, ...]:
     if not isinstance(written, list) or len(written) > MAX_ENTRIES:
         raise ValueError(written)
     return tuple(sorted({name(each) for each in written}))
+
+
+_route_state = state(
+    RouteState, began=time, at=time, done=_names, round=count, through=day, skipped=_names
+)  # fmt: skip
 
 
 def _pair(written: Any) -> tuple[int, int] | None:

@@ -1,7 +1,10 @@
 """Routes: Markdown files, each a list of what to do in what order, with times. docs/lessons.md describes the format.
 
-An item is a link into the app, minutes, and a sentence. Whether it is done follows from the person's progress where the
-link says what it is: a lesson, a mistake, a spoken question, a task, the mock interview. "Next" marks it as done too.
+An item is a link into the app, minutes, and a sentence. Whether it is done follows from the person's progress: a lesson
+read to its end, a mistake answered, a spoken question graded, a task passed, a set or a mock interview ended. "Next"
+leaves an item that is not done as skipped; one with nothing to answer is done by it.
+
+A route that is begun again is another run: other questions and mistakes, and nothing of an earlier run counts as done.
 """
 
 from __future__ import annotations
@@ -12,19 +15,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import parse_qsl
 
-from attnviz.session.lesson import NAME, LessonError, asks, fields_of
+from attnviz.session.lesson import NAME, LessonError, asks, comes_back, fields_of, seed_in
 from attnviz.session.page import Page
 from attnviz.session.pages import PAGES
+from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress, RouteState
 from attnviz.session.settings import Settings
 
-FIELDS = ("Link", "Minutes", "Day")
-RESERVED = {"route", "route_item", "only", "present"}  # settings that an item's link must not contain
+FIELDS = ("Link", "Minutes", "Day", "Later runs")
+MINUTES_ALOUD = 3  # to answer one question aloud
+ANOTHER = "Find the line, and say what it does before you see it run."  # text of another mistake than the first run's
+RESERVED = {"route", "route_item", "route_run", "only", "present"}  # settings that an item's link must not contain
 
 
 @dataclass(frozen=True)
 class Item:
-    """One item. day: of a route of several days, from 1; 0 otherwise."""
+    """One item. day: of a route of several days, from 1; 0 otherwise. later: mistakes that later runs ask in turn."""
 
     title: str
     page: Page
@@ -32,6 +38,7 @@ class Item:
     minutes: int
     text: str
     day: int = 0
+    later: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -43,26 +50,50 @@ class Item:
         """The settings of its link."""
         return Settings.from_link(self.link, self.page)[0].as_before()
 
+    def in_run(self, run: int) -> Item:
+        """Return it as a run of its route asks it, the first one as it is written: another mistake, other questions."""
+        link, text = dict(self.link), self.text
+        if run > 1 and self.later:
+            names = (link["mistake"], *self.later)
+            link["mistake"] = names[(run - 1) % len(names)]
+            text = text if link["mistake"] == names[0] else ANOTHER
+        if "question_set" in link:
+            link["question_set"] = str(seed_in(run, int(link["question_set"])))
+        return replace(self, link=link, text=text)
+
+    def minutes_on(self, progress: Progress, today: str) -> int:
+        """Return the minutes that it takes on this day: what comes back, those of the questions that are due."""
+        due = len(progress.due(today)) if self.comes_back else 0
+        return max(self.minutes, MINUTES_ALOUD * due)
+
     def is_done(self, progress: Progress, of: RouteState, today: str) -> bool:
         """Check whether it is done. of: the state of its route; today: an ISO date."""
         s, tab = self.opened, self.link.get("tab", "")
         if self.id in of.done:
             return True
+        if tab == "interview":
+            return any(mock["at"] >= of.began for mock in progress.mocks)
+        if "mistake" in self.link:
+            found = progress.mistakes.get(s.mistake)
+            return found is not None and (of.round == 1 or found.at >= of.began)
+        if of.round > 1:  # what an earlier run did shows in the same places
+            return False
         if s.lesson:
             return bool(s.lesson in progress.lessons and progress.lessons[s.lesson].done)
-        if "mistake" in self.link:
-            return s.mistake in progress.mistakes
         if "card" in self.link:
             card = progress.cards.get(self.link["card"])
             return card is not None and card.comes_back(progress.interview_on(today)) > today
-        if tab == "interview":
-            return any(mock["at"] >= of.began for mock in progress.mocks)
         return bool("task" in self.link and s.task in progress.tasks and progress.tasks[s.task].passed)
 
     @property
     def asks(self) -> bool:
         """Whether there is something to answer in it, not only something to look at."""
         return asks(self.page, self.link)
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether it asks what is due."""
+        return comes_back(self.link)
 
     @property
     def fades(self) -> bool:
@@ -72,13 +103,22 @@ class Item:
 
 @dataclass(frozen=True)
 class Route:
-    """One route. name: its file name without the suffix."""
+    """One route. name: its file name without the suffix. run: its items are those of this run.
+
+    interview_in: days until the interview that its title names; 0 for none.
+    """
 
     name: str
     title: str
     minutes: int
     about: str
     items: tuple[Item, ...]
+    run: int = 1
+    interview_in: int = 0
+
+    def in_run(self, run: int) -> Route:
+        """Return it with the items of a run, from 1."""
+        return replace(self, items=tuple(item.in_run(run) for item in self.items), run=run)
 
     def item(self, number: int) -> Item:
         """Return the item of this number, counted from 1; the last if there are fewer."""
@@ -93,10 +133,25 @@ class Route:
         of = progress.routes.get(self.name, NOT_BEGUN)
         return [n for n, item in enumerate(self.items, 1) if not item.is_done(progress, of, today)]
 
+    def skipped(self, progress: Progress, today: str) -> list[int]:
+        """Return those of them that were skipped."""
+        of = progress.routes.get(self.name, NOT_BEGUN)
+        return [n for n in self.left(progress, today) if self.items[n - 1].id in of.skipped]
+
+    def opens(self, progress: Progress, today: str) -> int:
+        """Return the item with which it goes on: the first that is neither done nor skipped, else the first skipped."""
+        left, skipped = self.left(progress, today), self.skipped(progress, today)
+        return next((n for n in left if n not in skipped), left[0] if left else 1)
+
     def following(self, number: int, progress: Progress, today: str) -> int:
-        """Return the first item after this one that is not done, or one before it; 0 if all are done."""
-        left = [n for n in self.left(progress, today) if n != number]
-        return next((n for n in left if n > number), left[0] if left else 0)
+        """Return the first item after this one that is neither done nor skipped, or one before it.
+
+        If there is none, the next skipped one after it; 0 at the end.
+        """
+        left, skipped = self.left(progress, today), self.skipped(progress, today)
+        new = [n for n in left if n != number and n not in skipped]
+        after = [n for n in new or skipped if n > number]
+        return next(iter((*after, *new)), 0)
 
     def done_on(self, progress: Progress, today: str) -> str:
         """Return the day on which all was done, as an ISO date; "" before, and where the route was not begun."""
@@ -105,7 +160,7 @@ class Route:
 
     def minutes_left(self, progress: Progress, today: str) -> int:
         """Return the minutes of the items that are not done."""
-        return sum(self.items[n - 1].minutes for n in self.left(progress, today))
+        return sum(self.items[n - 1].minutes_on(progress, today) for n in self.left(progress, today))
 
     def starts(self) -> list[int]:
         """Return the minute at which each item begins, from the start of its day."""
@@ -145,7 +200,7 @@ def parse(name: str, written: str, minutes_of: Callable[[str], int]) -> Route:
     starts = [i for i, (_, line) in enumerate(lines) if line.startswith("## ")]
     if not starts or not lines[0][1].startswith("# "):
         raise LessonError(1, "a route begins with “# ” and its title, an item with “## ” and its own")
-    head, about = fields_of(lines[1 : starts[0]], ("Minutes",))
+    head, about = fields_of(lines[1 : starts[0]], ("Minutes", "Interview in"))
     parts = zip(starts, [*starts[1:], len(lines)], strict=True)
     items = tuple(_item(lines[a:b], minutes_of) for a, b in parts)
     minutes, total = _number(head, "Minutes", 1, 0), sum(item.minutes for item in items)
@@ -153,7 +208,8 @@ def parse(name: str, written: str, minutes_of: Callable[[str], int]) -> Route:
         raise LessonError(head["Minutes"][0] if head else 1, f"the items take {total} minutes, not {minutes}")
     if len({item.id for item in items}) < len(items):
         raise LessonError(1, "two items have one title")
-    return Route(name, lines[0][1][2:].strip(), minutes, about, items)
+    days = _number(head, "Interview in", 1, 0)
+    return Route(name, lines[0][1][2:].strip(), minutes, about, items, interview_in=days)
 
 
 def _item(lines: list[tuple[int, str]], minutes_of: Callable[[str], int]) -> Item:
@@ -170,7 +226,11 @@ def _item(lines: list[tuple[int, str]], minutes_of: Callable[[str], int]) -> Ite
     if notices := Settings.from_link(link, page)[1]:
         raise LessonError(line, notices[0])
     minutes = _number(fields, "Minutes", first, minutes_of(link.get("lesson", "")))
-    return Item(title, page, link, minutes, text, _number(fields, "Day", first, 0))
+    line, names = fields.get("Later runs", (first, ""))
+    later = tuple(each.strip() for each in names.split(",") if each.strip())
+    if unknown := [each for each in later if each not in MISTAKES or "mistake" not in link]:
+        raise LessonError(line, f"“{unknown[0][:40]}” is not another mistake of this item")
+    return Item(title, page, link, minutes, text, _number(fields, "Day", first, 0), later)
 
 
 def _number(fields: Mapping[str, tuple[int, str]], name: str, first: int, otherwise: int) -> int:

@@ -43,6 +43,29 @@ def said() -> str:
     return f" Your interview is on {day(on)}: what you do not know well comes back in time for it."
 
 
+def planned(days: int) -> str:
+    """Say which day a route that ends before an interview in so many days takes it to be on."""
+    if on := _on():
+        return f"Your interview is on {day(on)}; the control changes it."
+    return f"To begin sets your interview to {day(_in(days))}, which the control changes."
+
+
+def plan_for(days: int) -> None:
+    """Set the day to the one in so many days where none is set, and say so."""
+    if _on():
+        return
+    on = _in(days)
+    progress.record(interview=InterviewDay(on, progress.now()))
+    st.toast(
+        f"Your interview is set to {day(on)}. “All items” in the bar leads to the control that changes it.",
+        icon=":material/event:", duration="long",
+    )  # fmt: skip
+
+
+def _in(days: int) -> str:
+    return (progress.today() + timedelta(days=days)).isoformat()
+
+
 def _on() -> str:
     return progress.get().interview_on(progress.today().isoformat())
 

@@ -90,11 +90,14 @@ def _bar(view: View) -> None:
         st.button("Close", key="lesson-close", on_click=_leave)
         return
     number = min(s.lesson_step, len(lesson.steps))
-    step, at_step, place = lesson.step(number), View(lesson.settings(number)), (lesson.name, number)
+    step, at_step, place = lesson.step(number), View(lesson.settings(number, s.route_run)), (lesson.name, number)
     text, question, answer = (placeholders.filled(each, at_step) for each in (step.text, step.question, step.answer))
     open_now = _still_to_do(lesson, number, text)
     if not s.present:  # a lecturer's presentation is nobody's progress
-        progress.reached(lesson.name, number, last=number == len(lesson.steps) and open_now is None)
+        last = number == len(lesson.steps) and open_now is None
+        progress.reached(lesson.name, number, last=last)
+        if last:
+            route_bar.did_lesson(lesson.name)
     left_step = _left_step(step, s, at_step.settings)
     answered, whole = _is_answered(place), _is_whole(s, place, step)
     with bars.text(whole=whole):
@@ -133,6 +136,7 @@ def ended_set() -> None:
         route_bar.ended_set()
     elif s.lesson_step >= len(lesson.steps) and route_bar.is_set(lesson.step(s.lesson_step)):
         progress.reached(lesson.name, len(lesson.steps), last=True)
+        route_bar.did_lesson(lesson.name)
 
 
 def _tools(view: View, lesson: Lesson, number: int, left_step: bool, open_now: str | None) -> None:
@@ -147,7 +151,10 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool, open_now: s
             _answer_button(place)
         if state.page().path != "lessons":
             bars.fold_button(place, "lesson", whole=whole, then=_hide_answer)
-    _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
+    if number == 1 and s.route and not s.present:
+        route_bar.back_button(s.route_item)
+    else:
+        _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
     if left_step:
         _button("Back to the step", "return", "G", place)
     _next_button(lesson, number, primary=open_now is None)
@@ -179,7 +186,7 @@ def _next_button(lesson: Lesson, number: int, *, primary: bool) -> None:
     if number < len(lesson.steps):
         _button("Next", "next", "J", (lesson.name, number + 1))
     elif (s := state.current()).route and not s.present:
-        route_bar.next_button(s.route, primary=primary)
+        route_bar.next_button(primary=primary)
     else:
         st.button(
             "Next lesson" if _following(lesson.name) else "Next: Practice", key="lesson-next", shortcut="J",
@@ -234,7 +241,9 @@ def _open(name: str, number: int) -> None:
     if lesson is None:
         return
     step, now = lesson.step(number), state.current()
-    settings = replace(lesson.settings(number), route=now.route, route_item=now.route_item)
+    settings = replace(
+        lesson.settings(number, now.route_run), route=now.route, route_item=now.route_item, route_run=now.route_run
+    )
     if now.present:
         settings = replace(settings, present=True, only=step.drawing)
     state.go(step.page.path, settings)
@@ -268,7 +277,8 @@ def _hide_answer() -> None:
 
 def _left_step(step: Step, now: Settings, then: Settings) -> bool:
     """Check whether the page or the settings differ from those the step opens."""
-    return state.page() != step.page or replace(now, only="", present=False, route="", route_item=1).as_before() != then
+    here = replace(now, only="", present=False, route="", route_item=1, route_run=1)
+    return state.page() != step.page or here.as_before() != then
 
 
 def _home() -> None:

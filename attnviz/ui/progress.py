@@ -132,6 +132,12 @@ def did_item(route: str, item: str) -> None:
     _put("routes", route, replace(before, at=now(), done=tuple(sorted({*before.done, item}))))
 
 
+def skipped_item(route: str, item: str) -> None:
+    """Record an item of a route as skipped; one that is done stays done."""
+    before = _own().routes.get(route, RouteState(now(), now()))
+    _put("routes", route, replace(before, at=now(), skipped=tuple(sorted({*before.skipped, item}))))
+
+
 def _put(field: str, name: str, entry: Any) -> None:
     """Merge one entry into a field."""
     entries: dict[str, Any] = {field: {name: entry}}

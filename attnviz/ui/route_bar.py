@@ -7,9 +7,8 @@ leads to the next item after its last step.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -17,7 +16,7 @@ from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
 from attnviz.session.settings import Settings
-from attnviz.ui import bars, progress, state
+from attnviz.ui import bars, interview_day, progress, route_end, state
 from attnviz.ui.components.in_sight import from_the_top
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
 def open_linked_item() -> None:
     """Open the page of an item whose link names only the route."""
-    if (s := state.current()).route and not s.lesson and state.take_link_lesson():
-        _open(s.route, s.route_item)
+    if (s := state.current()).route and not s.lesson and state.take_link_lesson() and (route := _open_route()):
+        _open(route, s.route_item)
 
 
 def route_bar() -> None:
@@ -41,7 +40,7 @@ def route_bar() -> None:
 
 @state.part(state.ROUTE, always)
 def _bar(view: View) -> None:
-    s, route = view.settings, _route(view.settings.route)
+    s, route = view.settings, _open_route()
     if route is None:
         st.warning(f"There is no route “{escaped(s.route[:40])}”. The Lessons page lists all routes.")
         st.button("Close", key="route-leave", on_click=_leave)
@@ -49,26 +48,50 @@ def _bar(view: View) -> None:
     here = route.at(s.route_item)
     item, place = route.item(here), (route.name, here)
     open_now = still_to_do(item, done=here not in _left(route))
-    if (
-        item.asks and open_now is None and here in _left(route)
-    ):  # also where an answer was shown, which nothing else keeps
-        progress.did_item(route.name, item.id)
-    left, whole = _left(route), bars.is_whole(place, asks=True)
+    if item.asks and open_now is None:  # also where an answer was shown, which nothing else keeps
+        did_item()
+    ended, whole = _is_at_end(route, s), bars.is_whole(place, asks=True)
     with bars.text(whole=whole):
-        st.markdown(_through(route) if not left else _item(item, open_now))
+        st.markdown(route_end.said(route) if ended else _item(item, open_now))
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
         bars.caption(position(s, whole=whole))
         bars.fold_button(place, "route", whole=whole)
-        _button("Back", "back", "K", route, here - 1, active=here > 1)
-        if _is_elsewhere(route, s):
+        back_button(here)
+        if _is_elsewhere(route, s) and not ended:
             _button("Back to the item", "return", "G", route, here)
-        if left:
-            next_button(route.name, primary=open_now is None)
+        if ended:
+            _end_buttons(route)
         else:
-            st.button("Begin again", key="route-again", on_click=start, args=(route.name, True))
+            next_button(primary=open_now is None)
         st.button("All items", key="route-home", shortcut="L", icon=":material/list:", on_click=_home)
         st.button("Leave", key="route-leave", icon=":material/close:", on_click=_leave)
     from_the_top(f"{route.name} {here}")
+
+
+def _end_buttons(route: Route) -> None:
+    """What is left to do after the last item, the first of it primary; then to begin again."""
+    later = route_end.to_do(route)
+    for n, (label, key, page, changes) in enumerate(later):
+        st.button(
+            label, key=f"route-{key}", type="secondary" if n else "primary", on_click=_open_later,
+            args=(route, page, changes),
+        )  # fmt: skip
+    if not _left(route):
+        st.button("Begin again", key="route-again", on_click=start, args=(route.name, True))
+
+
+def _open_later(route: Route, page: str, changes: dict[str, Any]) -> None:
+    """Open an item that was skipped, or a page with settings."""
+    if "route_item" in changes:
+        _open(route, changes["route_item"])
+    else:
+        state.go(page, state.changed(**changes))
+
+
+def _is_at_end(route: Route, s: Settings) -> bool:
+    """Check whether all is done or skipped, and no skipped item is open again."""
+    left, skipped = _left(route), route.skipped(progress.get(), progress.today().isoformat())
+    return left == skipped and (route.at(s.route_item) not in left or _is_elsewhere(route, s))
 
 
 def _left(route: Route) -> list[int]:
@@ -90,19 +113,9 @@ def still_to_do(item: Item, *, done: bool) -> str | None:
 def _item(item: Item, open_now: str | None) -> str:
     text = open_now or ("This item is done." if item.asks else item.text)
     of_day = f"Day {item.day} · " if item.day else ""
-    about = f" About {count(item.minutes, 'minute')}." if text == item.text else ""
+    minutes = item.minutes_on(progress.get(), progress.today().isoformat())
+    about = f" About {count(minutes, 'minute')}." if text == item.text else ""
     return f"## {of_day}{item.title}\n\n{text}{about}"
-
-
-def _through(route: Route) -> str:
-    due = len(progress.get().due(_tomorrow()))
-    tomorrow = f" {due} will be due tomorrow." if due else ""
-    on = f" on {on}" if (on := done_on(route.name)) else ""
-    return f"## {route.title}: done{on}\n\nAll {count(len(route.items), 'item')} are done.{tomorrow}"
-
-
-def _tomorrow() -> str:
-    return (progress.today() + timedelta(days=1)).isoformat()
 
 
 def position(s: Settings, *, whole: bool) -> str:
@@ -110,35 +123,54 @@ def position(s: Settings, *, whole: bool) -> str:
 
     whole: with the route's title, and what the minutes are the sum of.
     """
-    route = _route(s.route)
+    route = _open_route()
     if route is None:
         return ""
-    left = _left(route)
-    minutes = route.minutes_left(progress.get(), progress.today().isoformat())
+    kept, today = progress.get(), progress.today().isoformat()
+    left, skipped, minutes = _left(route), route.skipped(kept, today), route.minutes_left(kept, today)
     then = f"{count(minutes, 'minute')} left" if left else "all done"
     at = f"tem {route.at(s.route_item)} of {len(route.items)}, {then}"
-    of = f" ({count(len(left), 'item')} not done)" if left else ""
+    later = f", {len(skipped)} of them skipped" if skipped else ""
+    of = f" ({count(len(left), 'item')} not done{later})" if left else ""
     return f"{route.title}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
 
 
-def next_button(name: str, primary: bool = True) -> None:
-    """Button that marks the item as done and opens the next one that is not; not primary while it is to be done."""
-    route = _route(name)
+def next_button(primary: bool = True) -> None:
+    """Button that leaves the item and opens the next one; it says so where the item is left undone.
+
+    primary: whether nothing is to be done here.
+    """
+    route, s = _open_route(), state.current()
     if route is None:
         return
-    here = route.at(state.current().route_item)
+    here = route.at(s.route_item)
     following = route.following(here, progress.get(), progress.today().isoformat())
-    label = f"Next: {route.item(following).title}" if following else "That was all"
+    done = here not in _left(route) or _does_by_next(route.item(here), s)
+    label = ("Next: " if done else "Skip to: ") + route.item(following).title
     st.button(
-        label, key="route-next", shortcut="J", type="primary" if primary else "secondary", on_click=_go_on,
-        args=(name, here, following),
+        label if following else "That was all" if done else "Skip to the end", key="route-next", shortcut="J",
+        type="primary" if primary else "secondary", on_click=_go_on, args=(route, here, following, done),
     )  # fmt: skip
+
+
+def _does_by_next(item: Item, s: Settings) -> bool:
+    """Check whether to go on does an item: nothing is to be answered in it, or its lesson is open, at its last step."""
+    return bool(s.lesson == item.opened.lesson) if item.opened.lesson else not item.asks
+
+
+def back_button(here: int) -> None:
+    """Button that leads to the item before this one, to a lesson's last step."""
+    if route := _open_route():
+        st.button(
+            "Back", key="route-back", shortcut="K", disabled=here < 2, icon=bars.ICONS["back"], on_click=_open,
+            args=(route, here - 1), kwargs={"end": True},
+        )  # fmt: skip
 
 
 def item() -> Item | None:
     """Return the item of the open route."""
-    s = state.current()
-    return route.item(s.route_item) if (route := _route(s.route)) else None
+    route = _open_route()
+    return route.item(state.current().route_item) if route else None
 
 
 def ended_set() -> None:
@@ -154,14 +186,33 @@ def is_set(asked: Item | Step) -> bool:
 
 def did_item() -> None:
     """Record the item of the open route as done."""
-    if here := item():
-        progress.did_item(state.current().route, here.id)
+    route, s = _open_route(), state.current()
+    if route and route.at(s.route_item) in _left(route):
+        progress.did_item(route.name, route.item(s.route_item).id)
+
+
+def did_lesson(name: str) -> None:
+    """Record the item of the open route as done if this lesson, which was read to its end, is what it asks."""
+    if (here := item()) and here.opened.lesson == name:
+        did_item()
+
+
+def is_for_tomorrow() -> bool:
+    """Check whether the open route is one for the evening before an interview."""
+    route = _open_route()
+    return bool(route and route.interview_in == 1)
+
+
+def is_done() -> bool:
+    """Check whether the item of the open route is done."""
+    route = _open_route()
+    return bool(route and route.at(state.current().route_item) not in _left(route))
 
 
 def next_title() -> str:
     """Return the title of the item to which "Next" leads; "" outside a route and at its end."""
     s = state.current()
-    if (route := _route(s.route)) is None:
+    if (route := _open_route()) is None:
         return ""
     following = route.following(route.at(s.route_item), progress.get(), progress.today().isoformat())
     return route.item(following).title if following else ""
@@ -173,8 +224,8 @@ def open_item() -> tuple[str, Item] | None:
     route = _route(last[0]) if last else None
     if route is None or done_on(route.name):
         return None
-    left = route.left(progress.get(), progress.today().isoformat())
-    return (route.name, route.item(left[0])) if left else None
+    kept, today = progress.get(), progress.today().isoformat()
+    return (route.name, route.item(route.opens(kept, today))) if route.left(kept, today) else None
 
 
 def done_on(name: str) -> str:
@@ -186,40 +237,39 @@ def done_on(name: str) -> str:
 
 
 def start(name: str, again: bool = False) -> None:
-    """Open a route at its first item that is not done, from a callback. again: begin another round of it."""
+    """Open a route at its first item that is not done, from a callback. again: begin another run."""
     from attnviz.session import route as routes
 
     if (route := _route(name)) is None:
         return
     begun = routes.begun(route, progress.get(), progress.now(), again=again)
     progress.record(routes={**progress.get().routes, name: begun})
-    today = progress.today().isoformat()
-    _open(name, next(iter(route.left(progress.get(), today)), 1))
+    if route.interview_in:
+        interview_day.plan_for(route.interview_in)
+    if route := _route(name):  # in its new run
+        _open(route, route.opens(progress.get(), progress.today().isoformat()))
 
 
-def _go_on(name: str, done: int, following: int) -> None:
-    if route := _route(name):
-        progress.did_item(name, route.item(done).id)
-        if (s := state.current()).lesson:  # at its last step
-            progress.reached(s.lesson, s.lesson_step, last=True)
+def _go_on(route: Route, here: int, following: int, done: bool) -> None:
+    if (s := state.current()).lesson and done:  # at its last step
+        progress.reached(s.lesson, s.lesson_step, last=True)
+    (progress.did_item if done else progress.skipped_item)(route.name, route.item(here).id)
     if following:
-        _open(name, following)
+        _open(route, following)
     else:
         _home()
 
 
-def _open(name: str, number: int) -> None:
+def _open(route: Route, number: int, *, end: bool = False) -> None:
     from attnviz.compute import routes
 
-    if route := routes.route(name):
-        page, settings = routes.place(route, number, progress.get())
-        state.go(page.path, settings)
+    page, settings = routes.place(route, number, progress.get(), end=end)
+    state.go(page.path, settings)
 
 
-def _button(label: str, name: str, shortcut: str, route: Route, to: int, active: bool = True) -> None:
+def _button(label: str, name: str, shortcut: str, route: Route, to: int) -> None:
     st.button(
-        label, key=f"route-{name}", shortcut=shortcut, disabled=not active, icon=bars.ICONS[name], on_click=_open,
-        args=(route.name, to),
+        label, key=f"route-{name}", shortcut=shortcut, icon=bars.ICONS[name], on_click=_open, args=(route, to)
     )  # fmt: skip
 
 
@@ -237,10 +287,19 @@ def _home() -> None:
 
 
 def _leave() -> None:
-    state.go(state.page().path, replace(state.current(), route="", route_item=1))
+    state.go(state.page().path, replace(state.current(), route="", route_item=1, route_run=1))
+
+
+def _open_route() -> Route | None:
+    """Return the run of the route that the settings name."""
+    from attnviz.compute import routes  # imported late: it would delay pages without a route
+
+    s = state.current()
+    return routes.route(s.route, s.route_run) if s.route else None
 
 
 def _route(name: str) -> Route | None:
-    from attnviz.compute import routes  # imported late: it would delay pages without a route
+    """Return the route of this name, in the run in which the person is."""
+    from attnviz.compute import routes
 
-    return routes.route(name) if name else None
+    return routes.routes(progress.get()).get(name) if name else None

@@ -101,7 +101,7 @@ def open_page(page: Page) -> None:
     elif current().text != DEFAULT_TEXT:
         st.session_state[_NO_TEXT] = False  # a page goes on with the text of another one
     st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not current().lesson
-    bare = not page.path and link.keys() <= {"lesson", "lesson_step", "present", "route", "route_item"}
+    bare = not page.path and link.keys() <= {"lesson", "lesson_step", "present", "route", "route_item", "route_run"}
     st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson or current().route)
     _drop_missing_element(page)
 

@@ -74,7 +74,7 @@ PROGRESS = st.builds(
     st.dictionaries(NAMES, st.builds(TaskState, DAYS, NAMES, TIMES)),
     st.lists(st.fixed_dictionaries({"at": TIMES, "right": COUNTS}), max_size=3, unique_by=written)
     .map(lambda mocks: tuple(sorted(mocks, key=lambda each: (each["at"], written(each)), reverse=True))),
-    st.dictionaries(NAMES, st.builds(RouteState, TIMES, TIMES, ITEMS, st.integers(1, 2), DAYS)),
+    st.dictionaries(NAMES, st.builds(RouteState, TIMES, TIMES, ITEMS, st.integers(1, 2), DAYS, ITEMS)),
     st.builds(InterviewDay, DAYS, TIMES),
     st.dictionaries(NAMES, TIMES),
     st.fixed_dictionaries({}, optional={"set": UNFINISHED}),

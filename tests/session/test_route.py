@@ -180,3 +180,50 @@ def test_a_lesson_has_one_name_in_all_routes():
     assert [
         (item.title, titles[item.link["lesson"]]) for item in items if item.title != titles[item.link["lesson"]]
     ] == []
+
+
+def test_an_item_that_was_skipped_is_left_and_comes_after_those_that_were_not():
+    of = route()
+    items = {item.title: item.id for item in of.items}
+    state = RouteState(BEGAN, BEGAN, (items["A look"],), skipped=(items["A mistake"], items["A look"]))
+    progress = Progress({"one-head": LessonState(7, "2026-11-28")}, routes={"a-route": state})
+    assert of.left(progress, TODAY) == [2, 3, 4] and of.skipped(progress, TODAY) == [2]
+    assert [of.following(n, progress, TODAY) for n in (1, 2, 3, 4, 5)] == [3, 3, 4, 3, 3]
+    assert of.opens(progress, TODAY) == 3
+    rest = {name: items[name] for name in ("A mistake", "A task", "An interview")}
+    ended = Progress(
+        progress.lessons, routes={"a-route": RouteState(BEGAN, BEGAN, state.done, 1, "", (*rest.values(),))}
+    )
+    assert of.left(ended, TODAY) == of.skipped(ended, TODAY) == [2, 3, 4] and of.opens(ended, TODAY) == 2
+    assert [of.following(n, ended, TODAY) for n in (2, 3, 4, 5)] == [3, 4, 0, 0]
+    assert of.done_on(ended, TODAY) == ""
+
+
+def test_another_run_asks_other_questions_and_mistakes_and_counts_nothing_of_the_one_before():
+    written = WRITTEN.replace("&hunt=1\n", "&hunt=1\nLater runs: heads_joined_x, rope_on_values\n")
+    with pytest.raises(LessonError, match="heads_joined_x"):
+        route(written)
+    of = route(
+        written.replace("heads_joined_x", "groups_mixed_up").replace("tab=interview", "tab=interview&question_set=64")
+    )
+    runs = [of.in_run(n) for n in (1, 2, 3, 4)]
+    assert runs[0].items == of.items
+    mistakes = [each.items[1].link["mistake"] for each in runs]
+    assert mistakes == ["tiled_kv_heads", "groups_mixed_up", "rope_on_values", "tiled_kv_heads"]
+    seeds = [int(each.items[3].link["question_set"]) for each in runs]
+    assert seeds[0] == 64 and len({*seeds}) == 4 and all(0 <= seed < 10**6 for seed in seeds)
+    assert [[item.id for item in each.items] for each in runs] == [[item.id for item in of.items]] * 4
+    before, second = "2026-11-28T20:00:00Z", RouteState(BEGAN, BEGAN, (), 2)
+    kept = Progress(
+        {"one-head": LessonState(7, TODAY)}, {"groups_mixed_up": MistakeState(True, before)},
+        tasks={"gqa": TaskState(TODAY)}, mocks=({"at": before},), routes={"a-route": second},
+    )  # fmt: skip
+    assert runs[1].left(kept, TODAY) == [1, 2, 3, 4, 5]
+    now = Progress(mistakes={"groups_mixed_up": MistakeState(False, BEGAN)}, mocks=({"at": BEGAN},), routes=kept.routes)
+    assert runs[1].left(now, TODAY) == [1, 3, 5]
+
+
+@pytest.mark.parametrize("of", routes.routes().values(), ids=routes.routes())
+def test_the_mistakes_of_later_runs_are_no_others_of_the_same_route(of):
+    named = [each for item in of.items if "mistake" in item.link for each in (item.link["mistake"], *item.later)]
+    assert len(named) == len({*named})

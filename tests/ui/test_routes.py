@@ -9,7 +9,7 @@ import pytest
 from attnviz.compute import lessons, routes, workshop
 from attnviz.exercises import CardState
 from attnviz.phrases import day as written_day
-from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState
+from attnviz.session.progress import InterviewDay, LessonState, MistakeState, Progress, RouteState
 from tests.pages import FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -39,7 +39,19 @@ def test_a_route_begins_on_the_front_page_with_its_first_item():
     assert state.began == state.at and not state.done
 
 
-def test_it_skips_what_is_done_and_next_marks_an_item_as_done():
+def state_of(app, name: str = ROUTE.name) -> RouteState:
+    return app.session_state["progress"].routes[name]
+
+
+def buttons(app) -> dict:
+    return {str(each.key): each.label for each in app.button}
+
+
+def primaries(app) -> list[str]:
+    return [each.label for each in app.button if each.proto.type == "primary" and "route-" in str(each.key)]
+
+
+def test_it_passes_over_what_is_done_and_next_leaves_an_item_as_skipped():
     first, mistake, aloud, last = ROUTE.items
     kept = Progress(through(first.link["lesson"]), routes={"interview-20": RouteState(AT, AT)})
     app = opened(LESSONS, {"progress": kept})
@@ -47,14 +59,126 @@ def test_it_skips_what_is_done_and_next_marks_an_item_as_done():
     assert linked(app)["route_item"] == "2" and f"## {mistake.title}" in said(app)
     left = ROUTE.minutes - first.minutes
     assert f"Item 2 of 4, {left} minutes left" in said(app)
-    assert app.button(key="route-next").label == f"Next: {aloud.title}"
+    assert app.button(key="route-next").label == f"Skip to: {aloud.title}"
     press(app, "route-next")
-    assert linked(app)["route_item"] == "3" and app.session_state["progress"].routes["interview-20"].done == (
-        mistake.id,
-    )
+    assert linked(app)["route_item"] == "3"
+    assert (state_of(app).done, state_of(app).skipped) == ((), (mistake.id,))
     press(app, "route-back")
     assert linked(app)["route_item"] == "2"
+    press(app, "skip-line")
+    press(app, "skip-mistake")
+    assert state_of(app).done == (mistake.id,) and "skipped" not in said(app)
     assert app.button(key="route-next").label == f"Next: {aloud.title}"
+
+
+def test_what_was_skipped_is_said_at_the_end_and_one_press_leads_back_to_it():
+    first, mistake, aloud, last = ROUTE.items
+    kept = Progress(through(first.link["lesson"]), routes={ROUTE.name: RouteState(AT, AT, (last.id,))})
+    app = opened(MISTAKES, {"progress": kept}, **mistake.link, route=ROUTE.name, route_item="2")
+    press(app, "route-next")
+    assert linked(app)["route_item"] == "3" and app.button(key="route-next").label == "Skip to the end"
+    press(app, "route-next")
+    assert f"## {ROUTE.title}: 2 done, 2 skipped" in said(app)
+    assert f"Skipped: “{mistake.title}”, “{aloud.title}”." in said(app).replace("\\", "")
+    assert primaries(app) == [f"Back to: {mistake.title}"] and "route-again" not in buttons(app)
+    assert f"**{ROUTE.title}** · 4 items, 2 of 4 done, 2 skipped" in [each.label for each in app.expander]
+    press(app, "route-skipped")
+    assert linked(app)["route_item"] == "2" and f"## {mistake.title}" in said(app)
+    assert app.button(key="route-next").label == f"Skip to: {aloud.title}"
+    front = opened(FRONT, {"progress": app.session_state["progress"]})
+    assert front.button(key="go-on-route").label.startswith(f"**Go on: {mistake.title}")
+
+
+def test_to_begin_again_is_from_the_first_item_with_other_questions():
+    of = routes.routes()["interview-60"]
+    lesson_names = [item.link["lesson"] for item in of.items if "lesson" in item.link]
+    cards = {item.link["card"]: CardState("2199-01-01", 4, 2.5, 1) for item in of.items if "card" in item.link}
+    mock = {"at": AT, "id": "x"}
+    state = RouteState(AT, AT, tuple(sorted(item.id for item in of.items)), 1, "2026-11-28")
+    found = {of.items[1].link["mistake"]: MistakeState(True, AT)}
+    kept = Progress(through(*lesson_names), found, cards=cards, mocks=(mock,), routes={of.name: state})
+    app = opened(FRONT, {"progress": kept})
+    press(app, "begin-interview-60")
+    assert (linked(app)["route_run"], linked(app)["lesson"]) == ("2", lesson_names[0])
+    assert "route_item" not in linked(app) and linked(app).get("lesson_step", "1") == "1"
+    assert f"item 1 of {len(of.items)}, {of.minutes} minutes left" in said(app)
+    again = routes.route(of.name, 2)
+    for number, (before, item) in enumerate(zip(of.items, again.items, strict=True), 1):
+        s = routes.place(again, number, app.session_state["progress"])[1]
+        assert s.route_run == 2 and item.id == before.id
+        if "mistake" in item.link:
+            assert s.mistake != before.opened.mistake
+        if "question_set" in item.link:
+            assert s.question_set != before.opened.question_set
+    s = routes.place(again, 2, app.session_state["progress"])[1]
+    app = opened(MISTAKES, {"progress": app.session_state["progress"]}, **s.to_link())
+    assert not next_is_primary(app) and f"Item 2 of {len(of.items)}" in said(app)
+
+
+def test_back_leads_to_the_last_step_of_the_lesson_before_and_to_the_item_before_a_lesson():
+    of = routes.routes()["interview-60"]
+    name, steps = of.items[2].link["lesson"], len(lessons.lesson(of.items[2].link["lesson"]).steps)
+    kept = Progress(through(name))
+    app = opened(PRACTICE, {"progress": kept}, **of.items[3].link, route=of.name, route_item="4")
+    press(app, "route-back")
+    assert (linked(app)["lesson"], linked(app)["lesson_step"]) == (name, str(steps))
+    app = opened(LESSONS, {"progress": Progress()}, lesson=name, route=of.name, route_item="3")
+    press(app, "route-back")
+    assert linked(app)["route_item"] == "2" and "lesson" not in linked(app)
+
+
+def test_a_running_interview_says_before_one_leaves_it_that_it_stays_unfinished():
+    of = routes.routes()["interview-60"]
+    number, item = next((n, each) for n, each in enumerate(of.items, 1) if each.link.get("tab") == "interview")
+    app = opened(PRACTICE, **item.link, route=of.name, route_item=str(number))
+    press(app, "start-interview")
+    assert "Question 1 of 8 is open. “Skip” leaves the interview unfinished" in said(app)
+    press(app, "route-next")
+    assert state_of(app, of.name).skipped == (item.id,) and item.id not in state_of(app, of.name).done
+
+
+def test_a_route_before_an_interview_sets_its_day_unless_one_is_set():
+    app = opened(FRONT)
+    press(app, "begin-interview-20")
+    tomorrow = (TODAY + timedelta(days=1)).isoformat()
+    assert app.session_state["progress"].interview.day == tomorrow
+    assert f"Your interview is set to {written_day(tomorrow)}." in app.toast[0].value
+    app = opened(PRACTICE, {"progress": app.session_state["progress"]}, **ROUTE.items[2].link, route=ROUTE.name,
+                 route_item="3")  # fmt: skip
+    press(app, "points")
+    assert app.button(key="grade-3").label == "Easy: tomorrow"
+    for day, then in (((TODAY - timedelta(days=2)).isoformat(), tomorrow), ("2199-05-03", "2199-05-03")):
+        app = opened(FRONT, {"progress": Progress(interview=InterviewDay(day, AT))})
+        press(app, "begin-interview-60")
+        assert app.session_state["progress"].interview.day == then
+
+
+def test_what_comes_back_takes_the_minutes_of_what_is_due_and_is_done_once_nothing_is():
+    of = routes.routes()["interview-60"]
+    number, item = len(of.items), of.items[-1]
+    due = {card: CardState(TODAY.isoformat(), 0, 2.5, 1) for card in ("why-root-d", "swiglu")}
+    at = item.link | {"route": of.name, "route_item": str(number)}
+    app = opened(PRACTICE, {"progress": Progress(cards=due)}, **at)
+    assert "2 questions are due today" in said(app) and app.button(key="route-next").label != "That was all"
+    assert minutes_left(app) == of.minutes - item.minutes + 2 * 3 and not next_is_primary(app)
+    press(app, "points")
+    press(app, "grade-3")
+    press(app, "points")
+    press(app, "grade-3")
+    assert "This item is done." in said(app) and next_is_primary(app)
+    assert state_of(app, of.name).done == (item.id,)
+
+
+def test_the_plan_is_shown_before_one_begins(monkeypatch):
+    links = []
+    monkeypatch.setattr("streamlit.page_link", lambda file, label="", query_params=None, **_: links.append(label))
+    app = opened(FRONT)
+    assert not any("Lesson: " in label for label in links)
+    app.session_state["plans"] = True
+    checked(app.run())
+    for of in routes.routes().values():
+        assert len([label for label in links if of.items[0].title in label]) >= 1
+    assert len(links) > sum(len(of.items) for of in routes.routes().values())
 
 
 def test_the_last_item_ends_it_and_says_so():
@@ -64,12 +188,13 @@ def test_the_last_item_ends_it_and_says_so():
         routes={"interview-20": RouteState(AT, AT, (aloud.id,))},
     )  # fmt: skip
     app = opened(MISTAKES, {"progress": kept}, route="interview-20", route_item="4")
-    assert app.button(key="route-next").label == "That was all"
-    press(app, "route-next")
+    assert app.button(key="route-next").label == "Skip to the end"
+    kept = replace(kept, routes={ROUTE.name: RouteState(AT, AT, (aloud.id, last.id))})
+    app = opened(MISTAKES, {"progress": kept}, route="interview-20", route_item="4")
     assert f"## {ROUTE.title}: done" in said(app)
     press(app, "route-again")
-    assert app.session_state["progress"].routes["interview-20"].began > AT
-    assert linked(app)["route_item"] == "3"  # the lesson and the mistake stay done
+    assert state_of(app).began > AT and state_of(app).round == 2
+    assert linked(app)["lesson"] == first.link["lesson"] and "route_item" not in linked(app)
 
 
 def test_the_last_step_of_a_lesson_leads_to_the_next_item():

@@ -22,3 +22,4 @@ class LessonSettings:
     lesson_step: int = setting(1, Number(1, 99))
     route: str = setting("", Text(100))  # name of the current route
     route_item: int = setting(1, Number(1, 99))
+    route_run: int = setting(1, Number(1, 999))  # how often the route was begun, which its questions depend on

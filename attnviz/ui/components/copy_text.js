@@ -1,7 +1,7 @@
 // Copies a link or another text; without clipboard permission, shows it for copying by hand.
 import { isIdle } from "../../server/page.js";
 
-export const LEFT_OUT = ["lesson", "lesson_step", "route", "route_item", "present"]; // of a link to one drawing
+export const LEFT_OUT = ["lesson", "lesson_step", "route", "route_item", "route_run", "present"]; // of a link to one drawing
 
 // write: returns the text, or a promise of it; status: the element that says what happened.
 export async function copyText(write, status, before = "") {

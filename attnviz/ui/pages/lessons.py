@@ -8,11 +8,10 @@ from attnviz.compute import lessons as compute
 from attnviz.compute import routes
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
-from attnviz.phrases import clock, count, day
+from attnviz.phrases import count, day
 from attnviz.session.lesson import Lesson
 from attnviz.session.progress import LessonState
-from attnviz.session.route import Route
-from attnviz.ui import controls, progress, route_bar, state
+from attnviz.ui import controls, progress, route_bar, route_plan, state
 from attnviz.ui.pages.lessons_workshop import workshop
 
 COLUMNS = 2
@@ -44,36 +43,17 @@ def _route_list() -> None:
     """The routes, each with its items and times, and a tick where one is done."""
     if compute.planned():  # a lecture's own list
         return
-    today, kept = progress.today().isoformat(), progress.get()
-    for route in routes.routes().values():
-        left = route.left(kept, today)
-        done = len(route.items) - len(left)
-        on = route_bar.done_on(route.name)
-        so_far = f", done on {on}" if on else f", {done} of {len(route.items)} done" if done else ""
+    kept = progress.get()
+    for route in routes.routes(kept).values():
+        on, begun = route_bar.done_on(route.name), route_plan.so_far(route)
+        so_far = f", done on {on}" if on else f", {begun}" if begun else ""
         with st.container(horizontal=True, vertical_alignment="top", key=f"route-{route.name}", gap="small"):
             label = "Begin again" if on else "Go on" if route.name in kept.routes else "Begin"
             st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name, bool(on)))
             title = f"**{route.title}** · {count(len(route.items), 'item')}{so_far}"
-            with st.expander(title, expanded=route.name == state.current().route):
-                st.markdown(route.about)
-                _items(route, left)
-
-
-def _items(route: Route, left: list[int]) -> None:
-    """A link to each item: when it begins, its minutes, and whether it is done or comes next."""
-    kept = progress.get()
-    for n, (item, start) in enumerate(zip(route.items, route.starts(), strict=True), 1):
-        if item.day and not start:
-            st.markdown(f"**Day {item.day}**")
-        page, settings = routes.place(route, n, kept)
-        icon, said = ("radio_button_unchecked", "") if n in left else ("check_circle", " · done")
-        if left and n == left[0]:
-            icon, said = "arrow_forward", " · **next**"
-        title = f"{'Lesson: ' * bool(item.opened.lesson)}{escaped(item.title)}"
-        st.page_link(
-            page.file, label=f"{clock(start)} · {title}, {count(item.minutes, 'minute')}{said}",
-            icon=f":material/{icon}:", query_params=settings.to_link(),
-        )  # fmt: skip
+            here = route.name == state.current().route
+            with st.expander(title, expanded=here):
+                route_plan.plan(route, names_day=here)
 
 
 def _lesson_list(view: View) -> None:

@@ -183,9 +183,24 @@ def routes() -> None:
                     f"Begin again: {label}" if through else f"Go on: {label}" if begun else label,
                     key=f"begin-{name}", on_click=route_bar.start, args=(name, through),
                 )  # fmt: skip
+            _plans()
         if any(done.values()):
             st.caption(" ".join(f"Done on {on}: {ROUTES[name]}." for name, on in done.items() if on))
         where_you_are()
+
+
+def _plans() -> None:
+    """The routes' items and times, once one asks for them."""
+    plans = st.popover("What is in it?", key="plans", on_change="rerun", type="tertiary", icon=":material/list:")
+    if not plans.open:
+        return
+    from attnviz.compute import routes  # imported late: it would delay the page for who does not ask
+    from attnviz.ui import route_plan
+
+    of = routes.routes(progress.get())
+    for tab, name in zip(plans.tabs([ROUTES[name] for name in ROUTES], key="plan"), ROUTES, strict=True):
+        with tab:
+            route_plan.plan(of[name], names_day=False)
 
 
 def where_you_are() -> None:

@@ -41,6 +41,8 @@ def still_to_do(item: Item) -> str | None:
     """Say what is still to be done in an item of a route."""
     if card := item.link.get("card"):
         return spoken.still_to_do(card)
+    if item.comes_back:
+        return spoken.due_to_do()
     tab = PAGE.open_tab(item.link.get("tab", ""))
     return attempts.still_to_do(tab == "interview") if tab in ("drills", "interview") else ""
 

@@ -20,7 +20,6 @@ from attnviz.ui.components.spoken_timer import spoken_timer
 
 POINTS = "spoken points"  # session key: the id of the card whose points are shown
 GRADED = "spoken graded"  # session key: the id of the card of a route's item that was graded and stays open
-TOMORROW = ("interview-20", "interview-60")  # routes for the evening before
 ASKED, POINTS_SHOWN, SAVED = "spoken-question", "spoken-points", "spoken-saved"  # keys of containers
 GRADES = ("Again", "Hard", "Good", "Easy")
 
@@ -40,7 +39,7 @@ def show(view: View) -> None:
     else:
         show_card(card, states.get(card.id), then=_next)
     with st.container(horizontal=True):
-        interview_day.choose(suggest=view.settings.route in TOMORROW)
+        interview_day.choose(suggest=route_bar.is_for_tomorrow())
 
 
 def show_card(card: Card, known: compute.CardState | None, then: Callable[[Card], None], place: str = "") -> None:
@@ -86,6 +85,12 @@ def still_to_do(card: str) -> str | None:
     if is_graded(card):
         return None
     return "Tick what you said, then choose how well you said it." if st.session_state.get(POINTS) == card else ""
+
+
+def due_to_do() -> str | None:
+    """Say how many questions are due today; None once none is."""
+    n = len(progress.get().due(progress.today().isoformat()))
+    return f"{count(n, 'question')} {'is' if n == 1 else 'are'} due today: answer aloud, then grade it." if n else None
 
 
 def _saved(card: Card) -> None:
@@ -266,6 +271,10 @@ def take_up() -> None:
     """Show the points that were shown in this tab before it was loaded again."""
     if POINTS not in st.session_state and (found := _kept()):
         st.session_state[POINTS] = found.asked[0]
+    graded = st.session_state.get(GRADED)
+    if graded and _is_item(graded) and not route_bar.is_done():  # in the run of the route before
+        for name in (POINTS, GRADED):
+            st.session_state.pop(name, None)
 
 
 def _end() -> None:
