@@ -6,6 +6,7 @@ id. So their number is bounded, and a drill comes back with other numbers.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import date, timedelta
 
@@ -15,7 +16,7 @@ from attnviz.compute.asked import kind_of_mistake
 from attnviz.compute.practice import Attempt
 from attnviz.compute.view import View
 from attnviz.exercises import DRILL, MISTAKE, CardState
-from attnviz.phrases import count, day
+from attnviz.phrases import count, day, listed
 from attnviz.practice.drills import KINDS, Question, make
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.practice.drills.ranks import rank
@@ -60,11 +61,23 @@ def _level(id: str) -> int:
 
 def counted(progress: Progress, today: str) -> str:
     """Say how much is due and, of several forms, how much of each: "5 due today: 3 answers, 1 drill, 1 mistake"."""
-    forms = [form_of(id) for id in queue(progress, today)]
-    parts = [count(n, form) for form in FORMS if (n := forms.count(form))]
+    ids = queue(progress, today)
+    parts = _by_form(ids)
     if len(parts) < 2:
         return f"{parts[0]} due today" if parts else ""
-    return f"{len(forms)} due today: {', '.join(parts)}"
+    return f"{len(ids)} due today: {', '.join(parts)}"
+
+
+def counted_tomorrow(progress: Progress, today: str) -> str:
+    """Say how much will be due on the next day that is not due on this one: "3 answers and 1 drill"; "" if nothing."""
+    tomorrow = (date.fromisoformat(today) + timedelta(days=1)).isoformat()
+    parts = _by_form({*queue(progress, tomorrow)} - {*queue(progress, today)})
+    return listed(parts) if parts else ""
+
+
+def _by_form(ids: Collection[str]) -> list[str]:
+    forms = [form_of(id) for id in ids]
+    return [count(n, form) for form in FORMS if (n := forms.count(form))]
 
 
 def when_next(progress: Progress, today: str) -> str:

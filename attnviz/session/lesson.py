@@ -104,8 +104,8 @@ def asks(page: Page, link: Mapping[str, str]) -> bool:
 
 
 def comes_back(link: Mapping[str, str]) -> bool:
-    """Check whether a link asks the spoken questions that are due."""
-    return link.get("deck") == DUE
+    """Check whether a link asks what is due."""
+    return DUE in (link.get("tab"), link.get("deck"))
 
 
 def placeholder(written: str) -> tuple[str, dict[str, str]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import parse_qsl
 
+from attnviz.exercises import DRILL, MISTAKE
 from attnviz.session.lesson import NAME, LessonError, asks, comes_back, fields_of, seed_in
 from attnviz.session.page import Page
 from attnviz.session.pages import PAGES
@@ -23,7 +24,7 @@ from attnviz.session.progress import Progress, RouteState
 from attnviz.session.settings import Settings
 
 FIELDS = ("Link", "Minutes", "Day", "Later runs")
-MINUTES_ALOUD = 3  # to answer one question aloud
+MINUTES_ALOUD, MINUTES_MISSED = 3, 2  # to answer a question aloud; a drill or a mistake that was missed
 ANOTHER = "Find the line, and say what it does before you see it run."  # text of another mistake than the first run's
 RESERVED = {"route", "route_item", "route_run", "only", "present"}  # settings that an item's link must not contain
 
@@ -62,9 +63,10 @@ class Item:
         return replace(self, link=link, text=text)
 
     def minutes_on(self, progress: Progress, today: str) -> int:
-        """Return the minutes that it takes on this day: what comes back, those of the questions that are due."""
-        due = len(progress.due(today)) if self.comes_back else 0
-        return max(self.minutes, MINUTES_ALOUD * due)
+        """Return the minutes that it takes on this day: those of what is due, if it asks that."""
+        due = progress.due(today) if self.comes_back else []
+        takes = [MINUTES_MISSED if id.startswith((DRILL, MISTAKE)) else MINUTES_ALOUD for id in due]
+        return max(self.minutes, sum(takes))
 
     def is_done(self, progress: Progress, of: RouteState, today: str) -> bool:
         """Check whether it is done. of: the state of its route; today: an ISO date."""

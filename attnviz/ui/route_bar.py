@@ -64,7 +64,10 @@ def _bar(view: View) -> None:
         else:
             next_button(primary=open_now is None)
         st.button("All items", key="route-home", shortcut="L", icon=":material/list:", on_click=_home)
-        st.button("Leave", key="route-leave", icon=":material/close:", on_click=_leave)
+        st.button(
+            "Leave", key="route-leave", icon=":material/close:", on_click=_leave,
+            type="primary" if ended and not route_end.to_do(route) else "secondary",
+        )  # fmt: skip
     from_the_top(f"{route.name} {here}")
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
-from attnviz.session.pages.practice import DUE
 from attnviz.ui import progress
 
 if TYPE_CHECKING:
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def said(route: Route) -> str:
-    """Say what was done and skipped, what is due, and what was missed."""
+    """Say what was done and skipped, and what is due."""
     kept, today = progress.get(), progress.today()
     on, left = route.done_on(kept, today.isoformat()), route.left(kept, today.isoformat())
     n, skipped = len(route.items), ", ".join(f"“{escaped(route.item(each).title)}”" for each in left)
@@ -23,7 +21,7 @@ def said(route: Route) -> str:
         head, first = f"done on {day(on)}" if on else "done", f"All {count(n, 'item')} are done."
     else:
         head, first = f"{n - len(left)} done, {len(left)} skipped", f"Skipped: {skipped}."
-    return " ".join([f"## {route.title}: {head}\n\n{first}", *_due(), *_missed()])
+    return " ".join([f"## {route.title}: {head}\n\n{first}", *_due()])
 
 
 def to_do(route: Route) -> list[tuple[str, str, str, dict[str, Any]]]:
@@ -33,27 +31,16 @@ def to_do(route: Route) -> list[tuple[str, str, str, dict[str, Any]]]:
     if left := route.left(kept, today):
         found.append((f"Back to: {route.item(left[0]).title}", "skipped", "", {"route_item": left[0]}))
     if due := len(kept.due(today)):
-        found.append((f"Answer what is due ({due})", "due", "practice", {"tab": "aloud", "deck": DUE, "card": ""}))
+        found.append((f"Answer what is due ({due})", "due", "practice", {"tab": "due", "card": ""}))
     if n := len(kept.missed.waiting):
         found.append((f"Questions that you missed ({n})", "missed", "practice", {"tab": "drills"}))
     return found
 
 
 def _due() -> list[str]:
-    """Say what is due today, and what else tomorrow."""
-    kept, today = progress.get(), progress.today()
-    now = len(kept.due(today.isoformat()))
-    later = len(kept.due((today + timedelta(days=1)).isoformat())) - now
-    said = [f"{count(now, 'spoken question')} {'is' if now == 1 else 'are'} due today."] if now else []
-    more = f"{later} more" if now else count(later, "spoken question")
-    return [*said, f"{more} will be due tomorrow."] if later else said
+    """Say what is due today, and what more tomorrow: answers, and missed drills and mistakes."""
+    from attnviz.compute import due  # imported late: it needs torch
 
-
-def _missed() -> list[str]:
-    """Say what drills and mistakes were missed."""
-    kept = progress.get()
-    drills = len(kept.missed.waiting)
-    mistakes = sum(not each.found for each in kept.mistakes.values())
-    parts = [count(drills, "missed question")] * bool(drills)
-    parts += [f"{count(mistakes, 'mistake')} not found at once"] * bool(mistakes)
-    return [f"To repeat: {' and '.join(parts)}."] if parts else []
+    kept, today = progress.get(), progress.today().isoformat()
+    now, later = due.counted(kept, today), due.counted_tomorrow(kept, today)
+    return [f"{now}."] * bool(now) + [f"Due tomorrow{' as well' * bool(now)}: {later}."] * bool(later)

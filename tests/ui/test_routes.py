@@ -159,7 +159,7 @@ def test_what_comes_back_takes_the_minutes_of_what_is_due_and_is_done_once_nothi
     due = {card: CardState(TODAY.isoformat(), 0, 2.5, 1) for card in ("why-root-d", "swiglu")}
     at = item.link | {"route": of.name, "route_item": str(number)}
     app = opened(PRACTICE, {"progress": Progress(cards=due)}, **at)
-    assert "2 questions are due today" in said(app) and app.button(key="route-next").label != "That was all"
+    assert "2 answers due today." in said(app) and app.button(key="route-next").label != "That was all"
     assert minutes_left(app) == of.minutes - item.minutes + 2 * 3 and not next_is_primary(app)
     press(app, "points")
     press(app, "grade-3")
@@ -167,6 +167,21 @@ def test_what_comes_back_takes_the_minutes_of_what_is_due_and_is_done_once_nothi
     press(app, "grade-3")
     assert "This item is done." in said(app) and next_is_primary(app)
     assert state_of(app, of.name).done == (item.id,)
+
+
+def test_the_end_says_what_is_due_today_and_what_more_tomorrow_and_has_one_primary_button():
+    tomorrow = (TODAY + timedelta(days=1)).isoformat()
+    later = ("swiglu", "drill:wavelength", "mistake:rope_on_values")
+    cards = {"why-root-d": CardState(TODAY.isoformat(), 0, 2.5, 1)}
+    cards |= {id: CardState(tomorrow, 0, 2.5, 1) for id in later}
+    through_ = {ROUTE.name: RouteState(AT, AT, tuple(item.id for item in ROUTE.items))}
+    app = opened(LESSONS, {"progress": Progress(cards=cards, routes=through_)}, route=ROUTE.name, route_item="4")
+    assert "1 answer due today. Due tomorrow as well: 1 answer, 1 drill and 1 mistake." in said(app)
+    assert primaries(app) == ["Answer what is due (1)"]
+    press(app, "route-due")
+    assert linked(app)["tab"] == "due"
+    app = opened(LESSONS, {"progress": Progress(routes=through_)}, route=ROUTE.name, route_item="4")
+    assert primaries(app) == ["Leave"] and "due" not in said(app).split(ROUTE.title)[-1]
 
 
 def test_the_plan_is_shown_before_one_begins(monkeypatch):

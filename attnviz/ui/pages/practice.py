@@ -6,6 +6,7 @@ import random
 
 import streamlit as st
 
+from attnviz.compute import due as compute_due
 from attnviz.compute import practice as compute
 from attnviz.compute import progress as compute_progress
 from attnviz.compute.practice import Attempt
@@ -42,7 +43,8 @@ def still_to_do(item: Item) -> str | None:
     if card := item.link.get("card"):
         return spoken.still_to_do(card)
     if item.comes_back:
-        return spoken.due_to_do()
+        counted = compute_due.counted(kept.get(), kept.today().isoformat())
+        return f"{counted}." if counted else None
     tab = PAGE.open_tab(item.link.get("tab", ""))
     return attempts.still_to_do(tab == "interview") if tab in ("drills", "interview") else ""
 

@@ -87,12 +87,6 @@ def still_to_do(card: str) -> str | None:
     return "Tick what you said, then choose how well you said it." if st.session_state.get(POINTS) == card else ""
 
 
-def due_to_do() -> str | None:
-    """Say how many questions are due today; None once none is."""
-    n = len(progress.get().due(progress.today().isoformat()))
-    return f"{count(n, 'question')} {'is' if n == 1 else 'are'} due today: answer aloud, then grade it." if n else None
-
-
 def _saved(card: Card) -> None:
     """Say when the graded card comes back, and what the route's Next opens."""
     today = progress.today().isoformat()
