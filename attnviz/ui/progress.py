@@ -209,7 +209,8 @@ def store(view: View) -> None:
          **this_tab.for_browser()},
         on_stored=_take_stored, on_blocked=_say_blocked,
     )  # fmt: skip
-    if known.problem and not st.session_state.get("progress problem said"):
+    lost = known.problem and not (known.problem == BLOCKED and _own().is_empty)
+    if lost and not st.session_state.get("progress problem said"):
         st.session_state["progress problem said"] = True
         st.toast(known.problem, icon=":material/save:")
 

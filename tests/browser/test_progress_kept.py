@@ -38,6 +38,15 @@ def test_a_phone_in_the_dark_loads_a_file_and_reads_what_deletes_it(
     assert len(found) == 1 and found[0].is_readable, found
 
 
+def test_a_browser_without_storage_is_not_promised_any(window: Callable[..., Page], server: Server) -> None:
+    page = window()
+    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('') } })")
+    go(page, server, "practice")
+    expect(page.get_by_text("This browser does not let AttnViz store anything")).to_be_visible()  # nothing was done yet
+    expect(page.get_by_text("Your progress stays in this browser")).to_have_count(0)
+    expect(page.get_by_test_id("stToast")).to_have_count(0)
+
+
 def test_each_button_of_a_wrapped_group_has_its_border(visit: Callable[..., Page]) -> None:
     """Streamlit leaves that between a button and the selected one to the latter, also where they are in two lines."""
     page = visit("cost?tab=cards", width=NARROW)

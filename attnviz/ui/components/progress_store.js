@@ -26,6 +26,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
       at.known = text;
       return;
     }
+    refuse();
+  };
+  const refuse = () => {
     if (!at.blocked) setTriggerValue("blocked", true);
     at.blocked = true;
   };
@@ -44,7 +47,13 @@ export default function ({ data, parentElement, setTriggerValue }) {
     write("sessionStorage", HERE, here || null);
     note(at, clock);
   }
+  if (!stores()) refuse(); // at once: the pages say where they keep what a person does
   return call.end;
+}
+
+// Whether there is local storage. One that is full is noticed when something is to be written.
+function stores() {
+  try { return Boolean(window.localStorage); } catch { return false; }
 }
 
 // Notes each second how much time is left. A longer gap between two seconds is a computer that slept.
