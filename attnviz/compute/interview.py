@@ -98,7 +98,7 @@ def of_mistake(name: str, seed: int) -> Question | None:
         return None
     explained = tuple("" if each == line else "This line is right." for each in shown)
     return Question(
-        f"This code runs in {excerpt.files[0]}. Which line has the mistake?",
+        f"Which line of this code, from attnviz/{excerpt.files[0]}, has the mistake?",
         ChoiceAnswer(tuple(shown), shown.index(line), explained, code=True), mistake.what,
         link=("mistakes", {"mistake": name, "hunt": "0"}), code=excerpt.functions, kind=kind_of_mistake(name),
         subject="mistakes", level=2, seed=seed,
@@ -143,7 +143,7 @@ def _timed(attempt: Attempt, names: Sequence[str]) -> list[Timed]:
         own = [i for i, each in enumerate(names) if each == name]
         reached = [i for i in own if i < len(attempt.stamps)]
         used, usual = sum(map(attempt.used, reached)), sum(USUAL[attempt.plan[i]] for i in reached)
-        rows.append(Timed(name, sum(grades[i].right for i in own), len(own), round(used), usual))
+        rows.append(Timed(name, sum(grades[i].right for i in own), len(own), used, usual))
     return rows
 
 
@@ -158,7 +158,7 @@ def summary(attempt: Attempt) -> dict[str, Any]:
         "minutes": round(attempt.seconds / 60),
         "right": sum(grade.right for grade in attempt.grades()),
         "asked": len(attempt.questions),
-        "used": round(attempt.stamps[-1] - attempt.began) if attempt.stamps else 0,
+        "used": sum(map(attempt.used, range(len(attempt.stamps)))),
         "subjects": {row.subject: [row.right, row.asked] for row in tallies(attempt)},
         "forms": {row.name: [row.right, row.asked, row.used, row.usual] for row in by_form(attempt)},
     }

@@ -97,14 +97,25 @@ class Attempt:
         if self.done or self.answered:
             return self
         if not self.left(now):
-            return self.stop()
+            return self.stop(now)
         if self.again:
             return replace(self, again_given=given, answered=True)
         return replace(self, given=(*self.given, given), answered=self.feedback, stamps=(*self.stamps, now))
 
-    def used(self, i: int) -> float:
-        """Return the seconds that question i took, from the answer before; it has been answered."""
-        return self.stamps[i] - (self.stamps[i - 1] if i else self.began)
+    def used(self, i: int) -> int:
+        """Return the seconds that question i took, from the answer before; it has been reached.
+
+        The times of the answers are rounded, not those between them, which therefore add up to the whole.
+        """
+        return self._second(i) - (self._second(i - 1) if i else 0)
+
+    def _second(self, i: int) -> int:
+        return round(self.stamps[i] - self.began)
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether the time was up before the end."""
+        return bool(self.seconds and self.stamps) and self._second(len(self.stamps) - 1) >= self.seconds
 
     def given_again(self, i: int, given: str) -> Attempt:
         """Replace an answer: the points of a spoken one are ticked afterwards."""
@@ -121,10 +132,15 @@ class Attempt:
             return replace(after, again=due[0])
         return after
 
-    def stop(self) -> Attempt:
-        """End the attempt: unanswered questions count as wrong."""
+    def stop(self, now: float) -> Attempt:
+        """End the attempt: unanswered questions count as wrong. The one on screen has taken the time until then."""
         left = ("" for _ in self.questions[len(self.given) :])
-        return replace(self, given=(*self.given, *left), answered=False, again=None)
+        is_open = not self.done and not self.answered and self.again is None
+        until = min(now, self.began + self.seconds) if self.seconds else now
+        return replace(
+            self, given=(*self.given, *left), answered=False, again=None,
+            stamps=(*self.stamps, until) if is_open else self.stamps,
+        )  # fmt: skip
 
     def grades(self) -> list[Grade]:
         """Grade the answered questions of the set."""
@@ -150,6 +166,14 @@ def naming(s: Settings, of: str) -> tuple[tuple[str, Any], ...]:
     """Return the settings that name the questions of a set or an interview, each with its value."""
     fields = ("interview",) if of == "interview" else ("subject", "level", "questions")
     return tuple((field, getattr(s, field)) for field in (*fields, "question_set"))
+
+
+def ended(attempt: Attempt) -> str:
+    """Say where an attempt ended that did not reach or answer all its questions; "" for one that did."""
+    reached, n = len(attempt.stamps), len(attempt.questions)
+    if attempt.ran_out:
+        return f"The time was up at question {reached} of {n}."
+    return f"You ended it at question {reached} of {n}." if attempt.done and reached < n else ""
 
 
 def tallies(attempt: Attempt) -> list[Tally]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from attnviz.compute.practice import Attempt, orders, pages_to_review, shown, subject_name, tallies
@@ -13,6 +14,10 @@ table { border-collapse: collapse; } td, th { border: 1px solid #bbb; padding: .
 pre { white-space: pre-wrap; background: #f1f1ee; padding: .5em .8em; }
 section { break-inside: avoid; border-top: 1px solid #bbb; margin-top: 1em; }
 """
+
+
+def _said(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def card(attempt: Attempt) -> str:
@@ -37,9 +42,9 @@ def card(attempt: Attempt) -> str:
         first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
         parts.append(
             f'<section><h3>{i}. <span style="color: {colour}">{verdict}</span></h3>'
-            f"<p>{escape(question.text)}</p>{first}"
-            f"<p>Given: {escape(shown(question, given))}. {escape(grade.explanation if grade.read else '')}</p>"
-            f"<p>Answer: <b>{escape(question.answer.shown())}</b>. {escape(question.because)}</p>"
+            f"<p>{_said(question.text)}</p>{first}"
+            f"<p>Given: {escape(shown(question, given))}. {_said(grade.explanation if grade.read else '')}</p>"
+            f"<p>Answer: <b>{escape(question.answer.shown())}</b>. {_said(question.because)}</p>"
             f"{''.join(others)}</section>"
         )
     head = f'<meta charset="utf-8"><title>AttnViz practice</title><style>{STYLE}</style>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlencode
@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from attnviz.compute import choices, placeholders
 from attnviz.compute.view import View
 from attnviz.exercises import SPOKEN
+from attnviz.phrases import day
 from attnviz.practice.spoken import card as cards
 from attnviz.practice.spoken.card import Card, CardError
 from attnviz.practice.spoken.schedule import GRADES, CardState, after, after_mock, due
@@ -125,6 +126,30 @@ def place(card: Card) -> tuple[str, str]:
 def days_until(state: CardState, today: date) -> int:
     """Return the days until a card comes back; 0 or less if it is due."""
     return (date.fromisoformat(state.due) - today).days
+
+
+def offered(days: list[int], interview: str, today: date) -> tuple[list[str], str]:
+    """Return when a card comes back, as each grade's button says it, "" for what a sentence says; and the sentence.
+
+    days: for each grade. interview: its day (an ISO date), which is not past; "" for none.
+    """
+    again, *others = map(in_days, days)
+    if interview == today.isoformat():
+        after_it = "Your interview is today: Again asks this question once more today, the others only after it."
+        return [f"later {again}", "", "", ""], after_it
+    on = f" Your interview is on {day(interview)}: " if interview else ""
+    if len({*others}) > 1:
+        in_time = f"{on}what you do not know well comes back in time for it." if on else ""
+        return [again, *others], f"The question comes back after that time.{in_time}"
+    of_it = ", the day of your interview" if interview == (today + timedelta(days=days[1])).isoformat() else ""
+    in_time = ", in time for your interview" if interview and not of_it else ""
+    same = f"After Hard, Good and Easy alike it comes back {others[0]}{of_it}{in_time}"
+    return [again, "", "", ""], f"{same}; they differ in how soon it does after that."
+
+
+def in_days(n: int) -> str:
+    """Say when something is that comes in n days."""
+    return ("today", "tomorrow")[n] if n < 2 else f"in {n} days"
 
 
 def next_intervals(state: CardState | None, today: date, interview: str = "") -> list[int]:

@@ -26,10 +26,8 @@ def choose(suggest: bool = False) -> None:
         )  # fmt: skip
         # A typed day is sent when the control is left, and Escape drops it: the button is where to go, also with Tab.
         st.button("Keep this day", key="interview-day-keep", on_click=_close)
-        st.caption(
-            f"Kept {progress.where_kept()}, not on the server. Questions that you do not know well come back in time "
-            "for it."
-        )
+        in_time = "" if on == today.isoformat() else " Questions that you do not know well come back in time for it."
+        st.caption(f"Kept {progress.where_kept()}, not on the server.{in_time}")
     if suggest and not on:
         st.button(
             f"It is tomorrow, {day(tomorrow.isoformat())}", key="interview-tomorrow", on_click=_take, args=(tomorrow,)
@@ -37,8 +35,9 @@ def choose(suggest: bool = False) -> None:
 
 
 def said() -> str:
-    """Say, after another sentence, that a day of an interview is considered; "" without one."""
-    if not (on := _on()):
+    """Say, after another sentence, that a coming interview is considered; "" without one."""
+    on = _on()
+    if on <= progress.today().isoformat():  # none, or what comes back now does so after it
         return ""
     return f" Your interview is on {day(on)}: what you do not know well comes back in time for it."
 

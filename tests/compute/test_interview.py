@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from attnviz.compute import interview
-from attnviz.compute.practice import Attempt, Progress, pages_to_review, shown, with_answers
+from attnviz.compute.practice import Attempt, Progress, ended, pages_to_review, shown, with_answers
 from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.settings import Settings
@@ -92,14 +92,37 @@ def test_points_are_ticked_afterwards_and_cards_come_back_by_them() -> None:
 
 def test_an_interview_that_is_ended_early_has_no_time_for_what_was_not_reached() -> None:
     attempt = begun()
-    attempt = attempt.answer("", 190.0).stop()
-    assert attempt.done and [row.used for row in interview.by_form(attempt)] == [90, 0, 0, 0]
-    assert [row.usual for row in interview.by_form(attempt)] == [150, 0, 0, 0]
+    attempt = attempt.answer("", 190.0).stop(223.0)
+    assert attempt.done and [row.used for row in interview.by_form(attempt)] == [90, 33, 0, 0]
+    assert [row.usual for row in interview.by_form(attempt)] == [150, 90, 0, 0]
     assert interview.time_of(attempt, 0) == "1:30, usual 2:30"
-    assert interview.time_of(attempt, 1) == "not reached, usual 1:30"
+    assert interview.time_of(attempt, 1) == "0:33, usual 1:30"  # on screen until the end
+    assert interview.time_of(attempt, 2) == "not reached, usual 2:00"
+    assert ended(attempt) == "You ended it at question 2 of 8."
     assert "Mistakes" in dict(pages_to_review(attempt))
     counted = with_answers(Progress(), attempt)
     assert sum(asked for _, asked in counted.counts.values()) == 4  # drills: three computed, one on code
+
+
+def test_an_interview_that_ran_out_says_so_and_its_times_add_up_to_its_length() -> None:
+    attempt = begun()  # at second 100, of 15 minutes
+    attempt = attempt.answer("", 102.4)
+    assert not ended(attempt)
+    for out in (attempt.stop(1003.0), attempt.answer("too late", 1003.0)):
+        assert out.done and out.given == ("",) * 8 and interview.summary(out)["used"] == 900
+        assert ended(out) == "The time was up at question 2 of 8."
+        assert [interview.time_of(out, i) for i in (0, 1)] == ["0:02, usual 2:30", "14:58, usual 1:30"]
+
+
+def test_rounded_times_add_up() -> None:
+    attempt, now = begun(), 100.0
+    for _ in attempt.questions:
+        now += 9.6
+        attempt = attempt.answer("", now)
+    assert [attempt.used(i) for i in range(8)] == [10, 9, 10, 9, 10, 10, 9, 10]  # 76.8 in all
+    rows = interview.by_form(attempt), interview.by_subject(attempt)
+    assert {sum(row.used for row in each) for each in rows} == {77} == {interview.summary(attempt)["used"]}
+    assert not ended(attempt)
 
 
 def test_the_last_interview_of_this_length_is_compared_whatever_a_browser_kept() -> None:

@@ -64,14 +64,14 @@ def test_a_missed_question_comes_back_between_two_of_a_set_and_does_not_count():
 
 
 def test_the_card_holds_every_question_with_its_answer():
-    attempt = compute.begin(S, "set", Progress(), 100.0).stop()
+    attempt = compute.begin(S, "set", Progress(), 100.0).stop(100.0)
     page = card(attempt)
     assert "0 of 3 right" in page and "<tr><td>RoPE<td>0<td>3</tr>" in page and page.count("no answer") == 3
     for question in attempt.questions:
         assert escape(question.text) in page and escape(question.answer.shown()) in page
     assert compute.pages_to_review(attempt)[0][0] == "RoPE" and "To look at again" in page
     assert page.count(theme.WRONG) == 3 and theme.RIGHT not in page
-    typed = compute.begin(S, "set", Progress(), 0.0).answer("<script>alert(1)</script>", 1).stop()
+    typed = compute.begin(S, "set", Progress(), 0.0).answer("<script>alert(1)</script>", 1).stop(1)
     assert "<script" not in card(typed)
 
 
@@ -97,7 +97,7 @@ def test_a_wrong_order_and_the_right_one_are_shown_with_their_first_difference()
 
 def test_what_to_look_at_again_names_the_mistake_and_the_lesson():
     names = ("softmax_of_nothing", "partner", "score_of_two_vectors", "kept_by_top_p", "scores")
-    review = dict(compute.pages_to_review(Attempt(tuple(make(name, 1) for name in names), 0.0).stop()))
+    review = dict(compute.pages_to_review(Attempt(tuple(make(name, 1) for name in names), 0.0).stop(0.0)))
     assert review["Masks and softmax"][0] == ("Mistakes: A fully masked row", "mistakes?mistake=fully_masked_row")
     assert ("Lesson “From score to weight”", ".?lesson=score-to-weight") in review["Masks and softmax"]
     assert [name for name, _ in review["RoPE"]] == ["RoPE: Two layouts"]  # no lesson has a step there

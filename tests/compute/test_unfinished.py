@@ -90,7 +90,7 @@ def same(attempt: Attempt, built: Attempt) -> None:
     clock = {name: getattr(built, name) for name in ("began", "stamps", "questions", "again")}
     assert replace(attempt, **clock) == built
     for i in range(len(attempt.stamps)):
-        assert built.used(i) == pytest.approx(attempt.used(i), abs=0.1)
+        assert built.used(i) == pytest.approx(attempt.used(i), abs=1)
 
 
 def answer(attempt: Attempt, now: float, *, right: bool = True) -> Attempt:
@@ -119,10 +119,10 @@ def test_a_mock_interview_goes_on_after_each_answer_and_the_time_away_is_not_cou
 
 
 def test_a_mock_interview_that_was_stopped_keeps_what_was_not_reached() -> None:
-    attempt = answer(interview.begin(MIXED, 0.0), 70.0).stop()
+    attempt = answer(interview.begin(MIXED, 0.0), 70.0).stop(73.0)
     built = back(attempt, MIXED, 75.0, 500.0)
     same(attempt, built)
-    assert len(built.stamps) == 1 and len(built.given) == 8 and interview.summary(built) == interview.summary(attempt)
+    assert len(built.stamps) == 2 and len(built.given) == 8 and interview.summary(built) == interview.summary(attempt)
 
 
 def test_a_set_goes_on_at_the_answer_at_the_next_question_and_at_a_repeated_one() -> None:

@@ -1,7 +1,7 @@
 """The tab Aloud without a browser: a card by its address, its points, a grade, what is due, the views it links to."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from urllib.parse import parse_qsl
 
 import pytest
@@ -12,7 +12,7 @@ from attnviz.exercises import SPOKEN, CardState
 from attnviz.figures.drawing import as_label
 from attnviz.session.page import Element
 from attnviz.session.pages import ELEMENTS, PAGES
-from attnviz.session.progress import Progress, merge
+from attnviz.session.progress import InterviewDay, Progress, merge
 from tests.pages import PRACTICE, behind, linked, opened, sentences
 from tests.pages import said as said_in_markdown
 from tests.ui.test_lessons_pages import keys
@@ -202,3 +202,25 @@ def test_the_label_of_a_point_has_a_backslash_only_before_markup() -> None:
     assert len(plain) > 0.8 * len(points)
     assert as_label("In d_model, 2 × 3.5. (A: b)") == "In d_model, 2 × 3.5. (A: b)"
     assert as_label("a*b $c$ [d](e) _f_ :red[g]") == r"a\*b \$c\$ \[d](e) \_f\_ \:red\[g]"
+
+
+def test_on_the_day_of_the_interview_nothing_is_said_to_come_back_in_time() -> None:
+    day = InterviewDay(TODAY.isoformat(), "2026-11-28T08:00:00Z")
+    app = opened(PRACTICE, {"progress": Progress(interview=day)}, tab="aloud", card="bytes-per-token")
+    press(app, "points")
+    assert [app.button(key=f"grade-{n}").label for n in range(4)] == ["Again: later today", "Hard", "Good", "Easy"]
+    assert "Your interview is today: Again asks this question once more today, the others only after it." in said(app)
+    assert "in time for it" not in said(app)
+
+
+def test_grades_are_offered_with_the_days_that_they_differ_in() -> None:
+    now = date(2026, 11, 29)
+    for days, interview, labels, sentence in (
+        ([0, 1, 3, 8], "", ["today", "tomorrow", "in 3 days", "in 8 days"], "The question comes back after that time."),
+        ([0, 1, 1, 1], "2026-12-01", ["today", "", "", ""], "comes back tomorrow, in time for your interview; they"),
+        ([0, 1, 1, 1], "2026-11-30", ["today", "", "", ""], "comes back tomorrow, the day of your interview; they"),
+        ([0, 1, 2, 2], "2026-12-02", ["today", "tomorrow", "in 2 days", "in 2 days"], "is on 2 December: what you do"),
+        ([0, 1, 2, 9], "2026-11-29", ["later today", "", "", ""], "the others only after it."),
+    ):
+        offered = spoken.offered(days, interview, now)
+        assert offered[0] == labels and sentence in offered[1]

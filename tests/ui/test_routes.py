@@ -389,7 +389,8 @@ def test_a_route_for_tomorrow_suggests_the_day_and_the_easiest_grade_comes_back_
     tomorrow = (TODAY + timedelta(days=1)).isoformat()
     assert app.session_state["progress"].interview.day == tomorrow
     press(app, "points")
-    assert app.button(key="grade-3").label == "Easy: tomorrow"
+    assert [app.button(key=f"grade-{n}").label for n in range(4)] == ["Again: today", "Hard", "Good", "Easy"]
+    assert "After Hard, Good and Easy alike it comes back tomorrow, the day of your interview; they differ" in said(app)
     press(app, "grade-3")
     assert (
         f"comes back on {written_day(tomorrow)}. Your interview is on {written_day(tomorrow)}" in app.success[0].value

@@ -48,8 +48,8 @@ MISTAKE = Mistake(
             "qkv_bias=c.qkv_bias, out_bias=c.o_bias,",
         ),
     ),
-    question="The number in the configuration was meant as the number of KV heads. When does this version raise, with "
-    "weights trained for that number?",
+    question="The configuration gives the number of KV heads, and the weights were trained with it. When does this "
+    "version raise an error?",
     answers=(
         "When the model is built: the heads cannot be divided evenly",
         "When the weights are loaded: k_proj and v_proj have a different size",

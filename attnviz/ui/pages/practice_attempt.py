@@ -26,7 +26,12 @@ KEPT = "practice kept"  # session key: what to say of the score card that was ju
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
 NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
 SPOKEN = ["[class*=st-key-point-] input", f"[class*=st-key-spoken-timer] {COMPONENT} >>> .spt-start"]
-QUESTION, ASKED, ANSWERED = "attempt-question", "attempt-asked", "attempt-answered"  # keys of containers
+QUESTION, ASKED, ANSWERED, SCORE = (
+    "attempt-question",
+    "attempt-asked",
+    "attempt-answered",
+    "attempt-score",
+)  # keys of containers
 OR_ELSE = [f"{FORM} button", ".st-key-leave button"]
 
 
@@ -51,7 +56,8 @@ def move_on(spoken: str = "", appeared: str = "") -> None:
     attempt = current()
     at = f"{serial()} {attempt and (attempt.answered, attempt.done)}"
     focus_next(at, NEXT, OR_ELSE)
-    in_sight(at, *([] if attempt is None or attempt.done else [ANSWERED] if attempt.answered else [QUESTION, ASKED]))
+    shown = [SCORE] if attempt and attempt.done else [QUESTION, ASKED]
+    in_sight(at, *([] if attempt is None else [ANSWERED] if attempt.answered else shown))
 
 
 def progress() -> compute.Progress:
@@ -181,14 +187,14 @@ def _next() -> None:
 
 def _end() -> None:
     if attempt := current():
-        _continue(attempt.stop(), counted=attempt)
+        _continue(attempt.stop(time.monotonic()), counted=attempt)
 
 
 def _time_is_up() -> None:
     """End the set, or correct the countdown of a browser whose clock runs ahead of the server's."""
     attempt = current()
     if attempt and not attempt.done and not attempt.left(time.monotonic()):
-        _continue(attempt.stop(), counted=attempt)
+        _continue(attempt.stop(time.monotonic()), counted=attempt)
     else:
         state.rerun("clock")
 
@@ -210,7 +216,10 @@ def _score_card(attempt: Attempt) -> None:
     grades = attempt.grades()
     right, n = sum(grade.right for grade in grades), len(grades)
     unanswered = sum(not given for given in attempt.given)
-    st.markdown(f"## {right} of {n} right{f', {unanswered} not answered' if unanswered else ''}")
+    with st.container(key=SCORE):
+        st.markdown(f"## {right} of {n} right{f', {unanswered} not answered' if unanswered else ''}")
+    if end := compute.ended(attempt):
+        st.markdown(end)
     others = kept.other_mocks(practice_kept.own_id())
     if attempt.of == "interview" and (said := interview.compared(interview.summary(attempt), others)):
         st.markdown(escaped(said))
@@ -230,7 +239,7 @@ def _score_card(attempt: Attempt) -> None:
         st.download_button("Save the score card for printing", card(attempt), "attnviz-score.html", "text/html")
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
         mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
-        with st.expander(f"{mark} {i}. {escaped(question.text)}"):
+        with st.expander(f"{mark} {i}. {one.written(question.text)}"):
             one.answered(question, given, f"card-{serial()}-{i}")
 
 

@@ -51,7 +51,10 @@ def about(length: str) -> None:
 def score_card(attempt: Attempt) -> None:
     """Draw the score card: by subject, by form with the time used, what to look at again, and each question."""
     card = compute.summary(attempt)
-    st.markdown(f"## {card['right']} of {card['asked']} right in {compute.clock(card['used'])}")
+    with st.container(key=attempts.SCORE):
+        st.markdown(f"## {card['right']} of {card['asked']} right in {compute.clock(card['used'])}")
+    if end := practice.ended(attempt):
+        st.markdown(end)
     if said := compute.compared(card, progress.other_mocks(practice_kept.own_id())):
         st.markdown(escaped(said))
     if any(isinstance(question.answer, SpokenAnswer) for question in attempt.questions):
@@ -103,13 +106,15 @@ def _table(title: str, rows: Mapping[str, compute.Timed]) -> None:
 
 
 def _question(attempt: Attempt, i: int, question: Question, given: str) -> None:
-    about = f"{i + 1}. {escaped(question.text)} :small[({compute.time_of(attempt, i)})]"
+    about = f"{i + 1}. {one.written(question.text)} :small[({compute.time_of(attempt, i)})]"
     if isinstance(question.answer, SpokenAnswer):
         # Not marked as right: a box whose name changes with a tick would close.
         with st.expander(f":material/record_voice_over: {about}", expanded=bool(given)):
             if given:
                 _points(i, question.answer, given)
-            st.markdown(f"**A model answer.** {escaped(question.because)}")
+            else:
+                st.markdown("\n".join(("**What a good answer says**\n", *map(_listed, question.answer.points))))
+            st.markdown(f"**A model answer.** {one.written(question.because)}")
             name, address = spoken.place(spoken.deck()[question.kind])
             st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
         return
@@ -117,6 +122,10 @@ def _question(attempt: Attempt, i: int, question: Question, given: str) -> None:
     mark = ":green[:material/check:]" if right else ":red[:material/close:]" if given else ":material/remove:"
     with st.expander(f"{mark} {about}"):
         one.answered(question, given, f"card-{i}")
+
+
+def _listed(point: str) -> str:
+    return f"- {one.written(point)}"
 
 
 def _points(i: int, answer: SpokenAnswer, given: str) -> None:

@@ -25,9 +25,17 @@ from attnviz.ui.components.spoken_timer import spoken_timer
 MESSAGE = "practice message"  # session key: why an answer is asked again
 
 
+def written(text: str) -> str:
+    """Escape a text of the app for markdown, but for what it has as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escaped(text)
+    return "`".join(part if i % 2 else escaped(part) for i, part in enumerate(parts))  # every second one is code
+
+
 def draw(question: Question) -> None:
     """Draw the text of a question, and its code."""
-    st.markdown(f"## {escaped(question.text)}")
+    st.markdown(f"## {written(question.text)}")
     if question.code:
         st.code(question.code, language="python", wrap_lines=True)
 
@@ -53,7 +61,7 @@ def ask(question: Question, key: str, take: Callable[[str], None]) -> None:
         if isinstance(answer, ChoiceAnswer):
             st.radio(
                 "Answer", range(len(answer.options)), index=None, key=key, horizontal=bool(question.maps),
-                format_func=lambda i: f"`{answer.options[i]}`" if answer.code else escaped(answer.options[i]),
+                format_func=lambda i: f"`{answer.options[i]}`" if answer.code else written(answer.options[i]),
             )  # fmt: skip
         elif not isinstance(answer, CellAnswer | OrderAnswer | SpokenAnswer):
             st.text_input(_label(question), key=key, width=440, autocomplete="off")
@@ -134,7 +142,7 @@ def feedback(question: Question, given: str, key: str) -> None:
     elif not given:
         st.warning(f"Not answered. The answer is {_code(question)}.", icon=":material/help:")
     else:
-        comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
+        comment = f" {written(grade.explanation)}" if grade.explanation and grade.read else ""
         shown = escaped(compute.shown(question, given))
         st.error(f"Wrong: {shown}.{comment} The answer is {_code(question)}.", icon=":material/cancel:")
     if isinstance(question.answer, ChoiceAnswer) and not question.maps:
@@ -149,7 +157,7 @@ def _options(answer: ChoiceAnswer, given: str) -> str:
     lines = []
     for i, option in enumerate(answer.options):
         marks = ["right"] * (i == answer.right) + ["your answer"] * (str(i) == given)
-        text = f"`{option}`" if answer.code else escaped(option)
+        text = f"`{option}`" if answer.code else written(option)
         lines.append(f"- {text} **({', '.join(marks)})**" if marks else f"- {text}")
     return "\n".join(lines)
 
@@ -159,12 +167,12 @@ def _code(question: Question) -> str:
     code = isinstance(question.answer, ChoiceAnswer) and question.answer.code
     if isinstance(question.answer, OrderAnswer):
         return "the order below"
-    return f"`{shown}`" if code else f"**{escaped(shown)}**"
+    return f"`{shown}`" if code else f"**{written(shown)}**"
 
 
 def _explanation(question: Question, given: str) -> None:
     """Explanation of the answer with this question's numbers, and a link to the page that shows it."""
-    st.markdown(escaped(question.because))
+    st.markdown(written(question.because))
     orders = compute.orders(question, given)
     for column, (title, lines) in zip(st.columns(len(orders)) if orders else (), orders.items(), strict=True):
         column.markdown(f"**{title}**")
@@ -181,7 +189,7 @@ def answered(question: Question, given: str, key: str) -> None:
     grade = question.grade(given)
     if question.code:
         st.code(question.code, language="python", wrap_lines=True)
-    comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
+    comment = f" {written(grade.explanation)}" if grade.explanation and grade.read else ""
     st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
     _pictures(question, key, given, answered=True)
     _explanation(question, given)

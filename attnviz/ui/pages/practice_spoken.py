@@ -110,11 +110,7 @@ def _when(card: Card, known: compute.CardState | None) -> str:
     if known is None:
         return "new"
     days = compute.days_until(known, progress.today())
-    return f"answered {count(known.seen, 'time')}, {_in_days(days)}" if days > 0 else "due today"
-
-
-def _in_days(days: int) -> str:
-    return ("today", "tomorrow")[days] if days < 2 else f"in {days} days"
+    return f"answered {count(known.seen, 'time')}, {compute.in_days(days)}" if days > 0 else "due today"
 
 
 # ---- the answer
@@ -156,14 +152,14 @@ def _sources(card: Card) -> str:
 def _grades(card: Card, then: Callable[[Card], None]) -> None:
     st.markdown("### How well did you say it?")
     today, kept = progress.today(), progress.get()
-    days = compute.next_intervals(kept.cards.get(card.id), today, kept.interview_on(today.isoformat()))
+    interview = kept.interview_on(today.isoformat())
+    days = compute.next_intervals(kept.cards.get(card.id), today, interview)
+    times, comes_back = compute.offered(days, interview, today)
     with st.container(horizontal=True, key="spoken-grades"):
-        for grade, (name, n) in enumerate(zip(GRADES, days, strict=True)):
-            st.button(f"{name}: {_in_days(n)}", key=f"grade-{grade}", on_click=_take, args=(card, grade, then))
-    st.caption(
-        f"The question comes back after that time.{interview_day.said()} Your grades are kept {progress.where_kept()}; "
-        "nothing is stored on the server."
-    )
+        for grade, (name, time) in enumerate(zip(GRADES, times, strict=True)):
+            label = f"{name}: {time}" if time else name
+            st.button(label, key=f"grade-{grade}", on_click=_take, args=(card, grade, then))
+    st.caption(f"{comes_back} Your grades are kept {progress.where_kept()}; nothing is stored on the server.")
 
 
 # ---- what is pressed
