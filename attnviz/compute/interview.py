@@ -11,8 +11,9 @@ from typing import Any
 from attnviz.compute import mistakes, spoken
 from attnviz.compute.asked import asked_before, kind_of_mistake
 from attnviz.compute.practice import Attempt, naming, pages_to_review, subject_name, tallies
+from attnviz.compute.taught import Taught, taught
 from attnviz.compute.view import View
-from attnviz.practice.drills import Question, make, question_set
+from attnviz.practice.drills import KINDS, Question, make, question_set
 from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
 from attnviz.practice.drills.ranks import rank
 from attnviz.practice.drills.sets import Limits, kinds_at, left_of
@@ -34,8 +35,8 @@ KNOWN, PARTLY = 0.75, 0.5  # share of a spoken question's points from which it w
 def begin(s: Settings, now: float) -> Attempt:
     """Begin the interview of the settings: the same questions for everyone with the link."""
     forms = plan(s, "interview")
-    without = asked_before(s)
-    waiting = {form: iter(questions(form, forms.count(form), s.question_set, without)) for form in FORMS}
+    without, only = asked_before(s), taught(s)
+    waiting = {form: iter(questions(form, forms.count(form), s.question_set, without, only)) for form in FORMS}
     asked = tuple(next(waiting[form]) for form in forms)
     return Attempt(asked, now, 60.0 * int(s.interview), feedback=False, of="interview", plan=forms,
                    settings=naming(s, "interview"))  # fmt: skip
@@ -46,29 +47,44 @@ def plan(s: Settings, of: str) -> tuple[str, ...]:
     return ROUND * ROUNDS[s.interview] if of == "interview" and s.interview else ()
 
 
-def questions(form: str, n: int, seed: int, without: Collection[str] = ()) -> list[Question]:
-    """Return n questions of a form for a seed. without: kinds that are not asked where enough others are left."""
+def questions(
+    form: str, n: int, seed: int, without: Collection[str] = (), only: Taught | None = None
+) -> list[Question]:
+    """Return n questions of a form for a seed.
+
+    without: kinds that are not asked where enough others are left. only: what was taught, if that is all that is asked.
+    """
     of = f"interview/{seed}"
     if form == "spoken":
-        cards = {card.id: card for card in _cards(of)}
+        deck = only.cards(spoken.deck().values()) if only else spoken.deck().values()
+        cards = {card.id: card for card in _cards(of, deck)}
         return [of_card(cards[id]) for id in left_of(cards, without, n)[:n]]
     if form == "mistake":
-        others = [name for name in MISTAKES if kind_of_mistake(name) not in without]
-        names = sorted(others, key=lambda name: rank(of, name))
-        return [asked for name in names if (asked := of_mistake(name, rank(of, name)))][:n]
+        names = only.mistakes(MISTAKES) if only else MISTAKES
+        others = sorted(names, key=lambda name: (kind_of_mistake(name) in without, rank(of, name)))
+        return [asked for name in others if (asked := of_mistake(name, rank(of, name)))][:n]
     if form == "code":
-        return [
-            make(kind, rank(of, kind, i) % 10**6)
-            for i, kind in enumerate(kinds_at(of, left_of(CODE_KINDS, without, n), n))
-        ]
+        kinds = left_of((only.kinds(CODE_KINDS) if only else ()) or CODE_KINDS, without, n)
+        return [make(kind, rank(of, kind, i) % 10**6) for i, kind in enumerate(kinds_at(of, kinds, n))]
+    if only:
+        return _computed(of, n, left_of([kind for kind in only.kinds(KINDS) if kind not in CODE_KINDS], without, n))
     drawn = question_set("", 3, 3 * n, seed, Limits(frozenset(without)))
     return [asked for asked in drawn if asked.kind not in CODE_KINDS][:n]
 
 
-def _cards(of: str) -> list[spoken.Card]:
+def _computed(of: str, n: int, kinds: Iterable[str]) -> list[Question]:
+    """Return a question of each of n of these kinds, each subject once before one comes again."""
+    by_subject: dict[str, list[str]] = {}
+    for kind in sorted(kinds, key=lambda kind: rank(of, kind)):
+        by_subject.setdefault(KINDS[kind].subject, []).append(kind)
+    ordered = [kind for each in zip_longest(*by_subject.values()) for kind in each if kind]
+    return [make(kind, rank(of, kind, 0) % 10**6) for kind in ordered[:n]]
+
+
+def _cards(of: str, deck: Iterable[spoken.Card]) -> list[spoken.Card]:
     """Return the cards in random order, each subject once before one comes again."""
     by_subject: dict[str, list[spoken.Card]] = {}
-    for card in sorted(spoken.deck().values(), key=lambda card: rank(of, card.id)):
+    for card in sorted(deck, key=lambda card: rank(of, card.id)):
         by_subject.setdefault(card.subject, []).append(card)
     return [card for each in zip_longest(*by_subject.values()) for card in each if card]
 

@@ -21,7 +21,7 @@ from attnviz.session.settings import Settings
 _PARTS = re.compile(  # braces in blocks and spans of code and of formulas stay
     r"```.*?```|\$\$.*?\$\$|(?P<ticks>`+)[^\n]*?(?P=ticks)|\$(?:[^$\n]|\n(?!\n))+\$|\{(?P<name>[^{}]*)\}", re.DOTALL
 )
-FIELDS = ("Link", "Look at", "Question", "Answer")
+FIELDS = ("Link", "Look at", "Question", "Answer", "Optional")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # of a file, without its suffix: used in links
 FOLDER = "ATTNVIZ_LESSONS"  # environment variable: a folder with the user's own lessons
 RESERVED = {
@@ -41,7 +41,10 @@ class LessonError(LineError):
 
 @dataclass(frozen=True)
 class Step:
-    """One step; texts contain placeholders. target: key of the element to look at. line: line of its heading."""
+    """One step; texts contain placeholders. target: key of the element to look at. line: line of its heading.
+
+    optional: what its page asks need not be done for the lesson.
+    """
 
     title: str
     page: Page
@@ -51,6 +54,7 @@ class Step:
     line: int
     question: str = ""
     answer: str = ""
+    optional: bool = False
 
     def settings(self) -> Settings:
         """Return the settings of its link."""
@@ -58,8 +62,8 @@ class Step:
 
     @property
     def asks(self) -> bool:
-        """Whether its page asks something there: a set of questions, a mistake, a task."""
-        return asks(self.page, self.link)
+        """Whether its page asks something there that belongs to the lesson: a set of questions, a mistake, a task."""
+        return not self.optional and asks(self.page, self.link)
 
     @property
     def drawing(self) -> str:
@@ -191,7 +195,9 @@ def _step(lines: Lines) -> Step:
         here, missing = ("Question", "Answer") if "Question" in fields else ("Answer", "Question")
         raise LessonError(fields[here][0], f"“{here}: ” needs a “{missing}: ”")
     question, answer = (fields.get(name, (0, ""))[1] for name in ("Question", "Answer"))
-    return Step(title, page, link, target, text, first, question, answer)
+    if (said := fields.get("Optional", (first, "yes")))[1] != "yes":
+        raise LessonError(said[0], f"“Optional: ” can only be yes, not “{said[1][:40]}”")
+    return Step(title, page, link, target, text, first, question, answer, "Optional" in fields)
 
 
 def fields_of(lines: Lines, names: Container[str]) -> tuple[dict[str, tuple[int, str]], str]:

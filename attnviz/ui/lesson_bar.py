@@ -116,6 +116,8 @@ def _still_to_do(lesson: Lesson, number: int, text: str) -> str | None:
     step = lesson.step(number)
     kept, today = progress.get(), progress.today().isoformat()
     through = number == len(lesson.steps) and lesson.name in kept.lessons and bool(kept.lessons[lesson.name].done)
+    if not step.asks:
+        return None
     asked = Item(step.title, step.page, step.link, lesson.minutes, text)
     return route_bar.still_to_do(asked, done=through or asked.is_done(kept, NOT_BEGUN, today))
 

@@ -16,7 +16,7 @@ from attnviz.checks import LineError
 ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 ARXIV = re.compile(r"arXiv \d{4}\.\d{5}(, arXiv \d{4}\.\d{5})*")
 SOURCES = "“arXiv 2104.09864”, “computed: …” or “derivation”"
-FIELDS = ("Level", "Question", "Link", "Look at")  # one line each; the last may be left out
+FIELDS = ("Level", "Question", "Link", "Look at", "Lessons")  # one line each; the last two may be left out
 BLOCKS = ("Points", "Answer", "Follow-ups")
 N_POINTS, N_FOLLOW_UPS = (4, 7), (2, 3)
 
@@ -45,7 +45,7 @@ class FollowUp(NamedTuple):
 class Card:
     """One question to answer aloud. link, target: the address that shows it, and the element to look at there, or "".
 
-    lines: the line of each field, of the heading under "".
+    lines: the line of each field, of the heading under "". lessons: those that together explain it; none for some.
     """
 
     id: str
@@ -58,6 +58,7 @@ class Card:
     answer: str
     follow_ups: tuple[FollowUp, ...]
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+    lessons: tuple[str, ...] = ()
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Iterate over all texts with placeholders, each with the field that it belongs to."""
@@ -94,7 +95,7 @@ def _card(subject: str, lines: Lines) -> Card:
         raise CardError(first, f"an id has lower-case letters, digits and hyphens, not “{id[:40]}”")
     fields, blocks = _parts(lines[1:])
     for name in (*FIELDS, *BLOCKS):
-        if name not in fields and name not in blocks and name != "Look at":
+        if name not in fields and name not in blocks and name not in ("Look at", "Lessons"):
             raise CardError(first, f"the card “{id}” has no “{name}:”")
     line, level = fields["Level"]
     if level not in ("1", "2", "3"):
@@ -106,7 +107,7 @@ def _card(subject: str, lines: Lines) -> Card:
         tuple(_point(*each) for each in _items("Points", *blocks["Points"], N_POINTS)),
         " ".join(text for _, text in blocks["Answer"][1]),
         tuple(_follow_up(*each) for each in _items("Follow-ups", *blocks["Follow-ups"], N_FOLLOW_UPS)),
-        where,
+        where, tuple(each.strip() for each in fields.get("Lessons", (0, ""))[1].split(",") if each.strip()),
     )  # fmt: skip
 
 
