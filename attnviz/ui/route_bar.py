@@ -257,6 +257,10 @@ def _go_on(route: Route, here: int, following: int, done: bool) -> None:
     if (s := state.current()).lesson and done:  # at its last step
         progress.reached(s.lesson, s.lesson_step, last=True)
     (progress.did_item if done else progress.skipped_item)(route.name, route.item(here).id)
+    if route.item(here).link.get("tab") == "interview":
+        from attnviz.ui.pages import practice_kept  # imported late: torch would delay pages that ask nothing
+
+        practice_kept.set_aside()  # its clock waits
     if following:
         _open(route, following)
     else:

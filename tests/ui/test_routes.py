@@ -136,6 +136,9 @@ def test_a_running_interview_says_before_one_leaves_it_that_it_stays_unfinished(
     assert "Question 1 of 8 is open. “Skip” leaves the interview unfinished" in said(app)
     press(app, "route-next")
     assert state_of(app, of.name).skipped == (item.id,) and item.id not in state_of(app, of.name).done
+    assert "practice attempt" not in app.session_state  # so that its clock waits
+    app = opened(PRACTICE, {"progress": app.session_state["progress"]}, **item.link)
+    assert "question 1 of 8" in app.button(key="go-on-interview").label
 
 
 def test_a_route_before_an_interview_sets_its_day_unless_one_is_set():
@@ -147,7 +150,7 @@ def test_a_route_before_an_interview_sets_its_day_unless_one_is_set():
     app = opened(PRACTICE, {"progress": app.session_state["progress"]}, **ROUTE.items[2].link, route=ROUTE.name,
                  route_item="3")  # fmt: skip
     press(app, "points")
-    assert app.button(key="grade-3").label == "Easy: tomorrow"
+    assert "comes back tomorrow, the day of your interview" in said(app)
     for day, then in (((TODAY - timedelta(days=2)).isoformat(), tomorrow), ("2199-05-03", "2199-05-03")):
         app = opened(FRONT, {"progress": Progress(interview=InterviewDay(day, AT))})
         press(app, "begin-interview-60")
@@ -167,7 +170,7 @@ def test_what_comes_back_takes_the_minutes_of_what_is_due_and_is_done_once_nothi
     press(app, "points")
     press(app, "grade-3")
     assert "This item is done." in said(app) and next_is_primary(app)
-    assert state_of(app, of.name).done == (item.id,)
+    assert state_of(app, of.name).done == (item.id,) and "due-next" not in buttons(app)
 
 
 def test_the_end_says_what_is_due_today_and_what_more_tomorrow_and_has_one_primary_button():

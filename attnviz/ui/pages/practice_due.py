@@ -80,7 +80,8 @@ def _end(n: int) -> None:
     done = f"All {n} due today are done." if n > 1 else "What was due today is done." if n else "Nothing is due today."
     with st.container(key=END):
         st.success(" ".join(filter(None, (done, compute.when_next(kept, today)))), icon=":material/check_circle:")
-        lead_on()
+        if route_bar.item() is None:  # in a route its bar leads on
+            lead_on()
 
 
 def lead_on() -> None:

@@ -39,7 +39,7 @@ def current() -> Attempt | None:
 
 def begin(attempt: Attempt) -> None:
     """Begin an attempt with the settings in force, and keep it."""
-    _set_aside()
+    set_aside()
     of, before = attempt.of if attempt.of == MOCK else SET, progress.get().unfinished
     turn = before[of].turn + 1 if of in before else 0
     form = compute.begun(attempt, state.current(), id=secrets.token_hex(6), turn=turn, at=progress.now())
@@ -76,7 +76,7 @@ def drop(found: Unfinished) -> None:
 
 def take_up(found: Unfinished) -> None:
     """Go on here with what the browser keeps; if this version cannot, drop it and remember why."""
-    _set_aside(found.id)
+    set_aside(found.id)
     try:
         attempt = compute.attempt_of(this_tab.with_time(found), now := time.monotonic())
     except compute.CannotGoOn as why:
@@ -109,7 +109,7 @@ def own_id() -> str:
     return form.id if form else ""
 
 
-def _set_aside(but: str = "") -> None:
+def set_aside(but: str = "") -> None:
     """Keep the attempt of this session with its time, before another one takes its place. but: an id that stays."""
     attempt, form = st.session_state.get(ATTEMPT), st.session_state.get(FORM)
     if attempt is None or form is None or form.id == but:
