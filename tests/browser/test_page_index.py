@@ -53,29 +53,6 @@ def test_a_long_page_without_drawings_lists_its_headings(window: Callable[..., P
     expect(index).to_be_hidden()
 
 
-# The page ends at its tabs, as while a list is computed, until 2.5 s after they are there.
-LATE = """addEventListener("DOMContentLoaded", () => {
-    const late = document.head.appendChild(document.createElement("style"));
-    late.textContent = "[data-testid=stMainBlockContainer] { max-height: 700px; overflow: hidden; }";
-    const runs = (state) => document.querySelectorAll("[data-test-script-state]").forEach((app) => app.dataset.testScriptState = state);
-    const turn = setInterval(() => {
-        runs("running");
-        if (!document.querySelector(".st-key-control-tab [role=radio]") || window.counted) return;
-        window.counted = setTimeout(() => { clearInterval(turn); late.remove(); runs("notRunning"); }, 2500);
-    }, 10);
-})"""  # noqa: E501
-
-
-def test_a_link_to_a_tab_opens_at_it_also_where_that_takes_long(window: Callable[..., Page], server: Server) -> None:
-    page = window(NARROW)
-    page.add_init_script(LATE)
-    page.goto(f"{server.url}/cost?tab=cards")
-    page.wait_for_function("window.counted")
-    page.wait_for_function(
-        "Math.abs(document.querySelector('.st-key-control-tab').getBoundingClientRect().top - 66) < 2"
-    )
-
-
 def never_covers_a_lessons_bar(page: Page, url: str, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
     page.goto(url)

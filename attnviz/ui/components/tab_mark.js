@@ -1,6 +1,6 @@
-// Scrolls to the tabs of the page until nothing has moved for a while after the script has run, or the user does something.
+// Scrolls to the tabs of the page until all is drawn and nothing has moved for a while, or the user does something.
 import { above, begun, boxOf, whenUsed } from "./call.js";
-import { isIdle, main } from "../../server/page.js";
+import { isIdle, isPending, main } from "../../server/page.js";
 
 const TURN = 80, STILL = 1500, AT_MOST = 20000; // milliseconds: between looks; without movement, after which it ends; in all
 
@@ -13,7 +13,7 @@ export default function ({ parentElement }) {
     const tabs = document.querySelector(".st-key-control-group, .st-key-control-tab");
     const place = tabs ? Math.round(boxOf(tabs).top + main().scrollTop) : null, layout = `${place} ${main().scrollHeight}`;
     if (until.aborted || performance.now() - moved > STILL || performance.now() - began > AT_MOST) return;
-    if (place === null || layout !== last || !isIdle()) moved = performance.now();
+    if (place === null || layout !== last || !isIdle() || isPending(main())) moved = performance.now();
     if (place !== null && layout !== last) main().scrollTo(0, place - top); // not when only something else has scrolled
     last = layout;
     setTimeout(turn, TURN);
