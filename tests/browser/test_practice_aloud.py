@@ -116,3 +116,46 @@ def test_on_a_phone_without_a_microphone_a_sentence_says_so_and_all_is_accessibl
     assert small == 0
     show_all(page)
     assert [each for each in serious(page) if not is_streamlits_own(each)] == []
+
+
+LOW = {"width": 1280, "height": 720}
+COLOUR = "each => getComputedStyle(each).backgroundColor"
+
+
+def test_the_primary_button_is_the_timers_and_then_the_points_whose_grades_come_to_sight(
+    visit: Callable[..., Page],
+) -> None:
+    page = visit("practice?tab=aloud&card=speculative-exactness")
+    page.set_viewport_size(LOW)
+    start, points = page.locator(".spt-start"), page.locator(".st-key-points button")
+    settle(page)
+    dark, plain = start.evaluate(COLOUR), points.evaluate(COLOUR)
+    assert dark != plain
+    start.click()
+    expect(page.locator("html")).to_have_attribute("data-spoken", "")
+    settle(page)
+    assert points.evaluate(COLOUR) == dark != start.evaluate(COLOUR)
+    points.click()
+    expect(page.locator(".st-key-grade-3 button")).to_be_in_viewport(ratio=1)
+    expect(page.locator("[class*=st-key-point-] label").first).to_be_in_viewport(ratio=1)
+
+
+def test_an_interviews_code_leaves_room_for_the_answer_and_its_card_begins_at_the_top(
+    visit: Callable[..., Page],
+) -> None:
+    page = visit("practice?tab=interview&interview=15&question_set=11")
+    page.set_viewport_size(LOW)
+    page.locator(".st-key-start-interview button").click()
+    not_known = page.get_by_role("button", name="I do not know")
+    for number in range(1, 9):
+        expect(page.get_by_text(f"Question {number} of 8")).to_be_visible()
+        settle(page)
+        if number == 3:
+            expect(page.locator(".st-key-attempt-question code")).to_be_visible()
+            expect(page.get_by_role("heading", level=2).last).to_be_in_viewport(ratio=1)
+            expect(not_known).to_be_in_viewport(ratio=1)
+        if number == 8:
+            page.set_viewport_size({"width": 1280, "height": 400})
+            settle(page)
+        not_known.click()
+    expect(page.locator(".st-key-attempt-score h2")).to_be_in_viewport(ratio=1)

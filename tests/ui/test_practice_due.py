@@ -90,3 +90,20 @@ def test_a_drill_missed_in_a_set_and_a_mistake_shown_in_a_hunt_are_due_tomorrow(
     app = opened(MISTAKES, {"progress": kept(app)}, mistake="mask_after_softmax", hunt="1")
     press(app, "skip-line")
     assert kept(app).cards[MISTAKE] == CardState(TOMORROW, 1, 2.3, 1) and len(kept(app).cards) == 2
+
+
+def test_a_route_leads_on_from_the_queues_end_itself() -> None:
+    done = {"why-root-d": CardState(TOMORROW, 1, 2.5, 1)}
+    app = opened(PRACTICE, {"progress": Progress(cards=done)}, tab="due", route="interview-week", route_item="10")
+    assert "Nothing is due today." in app.success[0].value and "due-next" not in buttons(app)
+
+
+def test_a_line_is_asked_for_by_its_number_and_code_on_a_card_is_code() -> None:
+    app = opened(PRACTICE, {"progress": Progress(cards={"drill:wrong_line": DUE})}, tab="due")
+    assert app.main.text_input[-1].label == "Number of the line"
+    app = opened(PRACTICE, {"progress": Progress(cards={"drill:times_smaller": DUE})}, tab="due")
+    assert "expression" in app.main.text_input[-1].label
+    name = "mistake:attribute_before_assignment"
+    app = opened(PRACTICE, {"progress": Progress(cards={name: DUE})}, tab="due")
+    pressed(app, "I do not know")
+    assert "`self.x` is looked up when the line runs" in said(app)

@@ -151,6 +151,7 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
         app
     )
     assert [each["right"] for each in app.session_state["progress"].mocks] == [0, 1]  # kept before anything is pressed
+    assert all(f"- {point}" in said(app) for point in attempt.questions[5].answer.points)  # not known: no boxes
     points = [box for box in app.main.checkbox if box.key.startswith("said-0-")]
     assert len(points) == len(attempt.questions[0].answer.points)
     for key in [box.key for box in points[:4]]:

@@ -21,7 +21,11 @@ export default function ({ data, parentElement }) {
   for (const button of root.querySelectorAll(".spt-limits button")) button.onclick = () => { s.limit = +button.dataset.seconds; show(s); };
   show(s);
   // Between two calls the elements stay; once the page is left, the microphone must be free.
-  call.signal.addEventListener("abort", () => setTimeout(() => { if (!root.isConnected) anew(s, ""); }));
+  call.signal.addEventListener("abort", () => setTimeout(() => {
+    if (root.isConnected) return;
+    anew(s, "");
+    mark(false);
+  }));
   return call.end;
 }
 
@@ -101,6 +105,9 @@ function offer(s, blob) {
   note(s, LOCAL);
 }
 
+// The page's button that follows the timer is its main one only then: attnviz/server/page_style.css.
+const mark = (spoken) => document.documentElement.toggleAttribute("data-spoken", spoken);
+
 const spent = (s) => (s.began === undefined ? s.seconds : (performance.now() - s.began) / 1000);
 
 const written = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
@@ -115,6 +122,8 @@ function show(s) {
   s.parts["spt-of"].textContent = `of ${written(s.limit)}`;
   s.root.querySelector(".spt-bar i").style.width = `${Math.min(100, (100 * seconds) / s.limit)}%`;
   s.root.classList.toggle("over", over);
+  s.root.classList.toggle("fresh", !runs && !seconds && !s.over);
+  mark(runs || seconds > 0);
   s.parts["spt-start"].textContent = runs ? "Stop" : seconds ? "Start again" : "Start";
   s.parts["spt-record"].textContent = s.recorder ? "Stop recording" : "Record yourself";
   s.parts["spt-record"].setAttribute("aria-pressed", s.recorder ? "true" : "false");

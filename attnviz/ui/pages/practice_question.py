@@ -66,7 +66,10 @@ def ask(question: Question, key: str, take: Callable[[str], None]) -> None:
         elif not isinstance(answer, CellAnswer | OrderAnswer | SpokenAnswer):
             st.text_input(_label(question), key=key, width=440, autocomplete="off")
         with st.container(horizontal=True):
-            st.form_submit_button("I have said it" if said else "Answer", type="primary", on_click=take, args=(key,))
+            st.form_submit_button(
+                "I have said it" if said else "Answer", type="secondary" if said else "primary", on_click=take,
+                args=(key,), key="said" if said else None,
+            )  # fmt: skip
             st.form_submit_button("I do not know", on_click=take, args=("",))
     if message := st.session_state.pop(MESSAGE, ""):
         st.warning(escaped(message))

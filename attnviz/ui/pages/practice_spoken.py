@@ -63,7 +63,7 @@ def show_card(card: Card, known: compute.CardState | None, then: Callable[[Card]
         _answer(card)
     with st.container(horizontal=True):
         if st.session_state.get(POINTS) != card.id:
-            st.button("Show the points", type="primary", key="points", on_click=_show_points, args=(card,))
+            st.button("Show the points", key="points", on_click=_show_points, args=(card,))
         if not place and not is_graded(card.id) and not _is_item(card.id):
             st.button("Another question", key="next-card", on_click=_next, args=(card,), icon=":material/skip_next:")
 
