@@ -158,4 +158,4 @@ def test_an_interviews_code_leaves_room_for_the_answer_and_its_card_begins_at_th
             page.set_viewport_size({"width": 1280, "height": 400})
             settle(page)
         not_known.click()
-    expect(page.locator(".st-key-attempt-score h2")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("heading", name="0 of 8 right in")).to_be_in_viewport(ratio=1)
