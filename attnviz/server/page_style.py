@@ -24,7 +24,7 @@ from attnviz.session.pages import ELEMENTS, PAGES
 from attnviz.session.settings import Settings
 
 IN_HTML = wanted("page_style")
-FILES = Path(__file__).with_name("page_style.css"), assets.FOLDER / "ui" / "bars.css"
+FILES = Path(__file__).with_name("page_style.css"), *sorted((assets.FOLDER / "ui").glob("*.css"))
 EARLY = "ui/components/chart_calculations.js", "ui/components/keeps.js"  # run before the first drawing
 BASE = "".join(file.read_text(encoding="utf-8") for file in FILES)
 

@@ -105,7 +105,7 @@ function offer(s, blob) {
   note(s, LOCAL);
 }
 
-// The page's button that follows the timer is its main one only then: attnviz/server/page_style.css.
+// The page's button that follows the timer is its main one only then: attnviz/ui/practice.css.
 const mark = (spoken) => document.documentElement.toggleAttribute("data-spoken", spoken);
 
 const spent = (s) => (s.began === undefined ? s.seconds : (performance.now() - s.began) / 1000);
