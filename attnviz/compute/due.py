@@ -20,7 +20,7 @@ from attnviz.phrases import count, day, listed
 from attnviz.practice.drills import KINDS, Question, make
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.practice.drills.ranks import rank
-from attnviz.practice.spoken.schedule import GOOD, after, missed
+from attnviz.practice.spoken.schedule import GOOD, after, known_best, missed
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress
 from attnviz.session.settings import Settings
@@ -46,9 +46,8 @@ def queue(progress: Progress, today: str) -> list[str]:
     place = {id: i for i, id in enumerate(spoken.deck())}
 
     def order(id: str) -> tuple[object, ...]:
-        state = coming[id]
-        again = state.interval_days == 0 and state.due == today
-        return again, FORMS.index(form_of(id)), -state.interval_days, -state.ease, _level(id), place.get(id, 0), id
+        again, *known = known_best(coming[id], today)
+        return again, FORMS.index(form_of(id)), *known, _level(id), place.get(id, 0), id
 
     return sorted((id for id in progress.due(today) if form_of(id)), key=order)
 

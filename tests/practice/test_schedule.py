@@ -38,14 +38,16 @@ def test_hard_and_easy_change_the_ease_within_bounds() -> None:
     assert after(CardState("2026-11-29", 300, 3.0, 9), EASY, TODAY).interval_days == 365
 
 
-def test_what_is_due_begins_with_the_longest_overdue() -> None:
+def test_what_is_due_begins_with_what_is_known_best() -> None:
     cards = {
         "tomorrow": CardState("2026-11-30", 1, 2.5, 1),
         "today": CardState("2026-11-29", 1, 2.5, 1),
         "hard": CardState("2026-11-29", 1, 1.9, 1),
-        "late": CardState("2026-11-02", 1, 2.5, 1),
+        "late": CardState("2026-11-02", 8, 2.2, 1),
+        "again": CardState("2026-11-29", 0, 2.8, 3),
+        "yesterday": CardState("2026-11-28", 0, 2.3, 1),
     }
-    assert due(cards, TODAY) == ["late", "hard", "today"]
+    assert due(cards, TODAY) == ["late", "today", "hard", "yesterday", "again"]
     assert due({}, TODAY) == []
 
 

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from attnviz.exercises import CardState
 
-__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "after_mock", "due", "missed"]
+__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "after_mock", "due", "known_best", "missed"]
 
 AGAIN, HARD, GOOD, EASY = GRADES = range(4)
 FIRST = (0, 1, 1, 4)  # days until a card that is new, or was not known, comes back, by grade
@@ -58,6 +58,11 @@ def _interval(before: CardState, grade: int) -> int:
 
 
 def due(cards: Mapping[str, CardState], today: date) -> list[str]:
-    """Return the ids of the cards that are due, the longest overdue first, and of those the hardest."""
+    """Return the ids of the cards that are due, those known best first."""
     waiting = [id for id, state in cards.items() if state.due <= today.isoformat()]
-    return sorted(waiting, key=lambda id: (cards[id].due, cards[id].ease, id))
+    return sorted(waiting, key=lambda id: (*known_best(cards[id], today.isoformat()), id))
+
+
+def known_best(state: CardState, today: str) -> tuple[bool, int, float]:
+    """Return the key that orders what is due on a day (an ISO date): last what was answered on it and not known."""
+    return state.interval_days == 0 and state.due == today, -state.interval_days, -state.ease

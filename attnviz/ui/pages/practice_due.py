@@ -51,7 +51,7 @@ def _ask(id: str, place: str) -> None:
             interview_day.choose()
         return
     asked = compute.question(id, state_)
-    key = f"due-{id.replace(':', '-')}-{state_.seen}"
+    key = f"answer-due-{id.replace(':', '-')}-{state_.seen}"
     with st.container(key=attempts.QUESTION):
         st.caption(_about(asked, place))
         one.draw(asked)
