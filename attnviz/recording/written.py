@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from attnviz import checks
 from attnviz.recording.inputs import Inputs, check_length, tokenizer_of, well_formed
 from attnviz.runs.arrays import RunError
 
@@ -55,15 +57,26 @@ def _with_target(model: Any, tokenizer: Any, inputs: Inputs, target: str | Seque
     """
     if isinstance(target, str):
         target = tokenizer_of(tokenizer)(text_target=well_formed(target))["input_ids"]
-    ids = torch.as_tensor([[*target]], device=model.device)  # (1, T)
-    if not ids.numel():
-        raise RunError("the target has no tokens")
+    ids = _ids_of(target).to(model.device)  # (1, T)
     shifted = _shifted(model, ids)  # (1, T)
     lost = int(ids[0, -1])
     if lost not in _end_tokens(model, tokenizer) and lost != int(shifted[0, 0]):  # MBART moves its last to the front
         shifted = _shifted(model, torch.cat([ids, ids[:, -1:]], 1))  # (1, T + 1): the added one is the one that is lost
     check_length(model, shifted.shape[1])
     return replace(inputs, batch=inputs.batch | {"decoder_input_ids": shifted})
+
+
+def _ids_of(target: Any) -> torch.Tensor:
+    """Return ids (1, T) of one text, also from a batch of one; RunError for anything else."""
+    try:
+        ids = torch.as_tensor(target if isinstance(target, torch.Tensor | np.ndarray) else [*target])
+    except (TypeError, ValueError) as error:
+        raise RunError(f"target is a text or the ids of its tokens, not {checks.shown(target)}") from error
+    if not ids.numel():
+        raise RunError("the target has no tokens")
+    if ids.dim() > 2 or ids.numel() != ids.shape[-1] or ids.is_floating_point():
+        raise RunError(f"target is the ids of one text; it has the shape {tuple(ids.shape)} and the type {ids.dtype}")
+    return ids.reshape(1, -1)  # (1, T)
 
 
 def _shifted(model: Any, ids: torch.Tensor) -> torch.Tensor:

@@ -57,7 +57,8 @@ def test_the_end_token_of_a_target_has_no_row():
     model, tokenizer = models.TWO_TEXTS["T5"](), readers.unigram()
     ended = run(model, tokenizer, TEXT, target="The girl.").kind("decoder")
     assert ended.tokens[1:] == ("·The", "·girl", ".") and tokenizer("The girl.")["input_ids"][-1] == 1
-    assert run(model, tokenizer, TEXT, target=[257, 258, 259]).kind("decoder").layers[0].shape == (5, 4, 4)
+    for ids in ([257, 258, 259], torch.tensor([[257, 258, 259]]), np.array([257, 258, 259])):
+        assert run(model, tokenizer, TEXT, target=ids).kind("decoder").layers[0].shape == (5, 4, 4)
 
 
 def rotated(x: np.ndarray, theta: float = 10_000.0) -> np.ndarray:
