@@ -44,9 +44,7 @@ def said() -> str:
 
 def planned(days: int) -> str:
     """Say which day a route that ends before an interview in so many days takes it to be on."""
-    if on := _on():
-        return f"Your interview is on {day(on)}; the control changes it."
-    return f"To begin sets your interview to {day(_in(days))}, which the control changes."
+    return "" if _on() else f"Unless you choose a day, “Begin” sets it to {day(_in(days))}."
 
 
 def plan_for(days: int) -> None:

@@ -113,8 +113,17 @@ def still_to_do(item: Item, *, done: bool) -> str | None:
     return None if said is None or (done and not said) else said or item.text
 
 
+def _filled(item: Item) -> str:
+    """Return an item's text with its numbers, which are computed for the settings of its link."""
+    if "{" not in item.text:
+        return item.text
+    from attnviz.compute import placeholders  # imported late: it would delay items without numbers
+
+    return placeholders.filled(item.text, View(item.opened))
+
+
 def _item(item: Item, open_now: str | None) -> str:
-    text = open_now or ("This item is done." if item.asks else item.text)
+    text = open_now or ("This item is done." if item.asks else _filled(item))
     of_day = f"Day {item.day} · " if item.day else ""
     minutes = item.minutes_on(progress.get(), progress.today().isoformat())
     about = f" About {count(minutes, 'minute')}." if text == item.text else ""
@@ -231,11 +240,16 @@ def open_item() -> tuple[str, Item] | None:
     return (route.name, route.item(route.opens(kept, today))) if route.left(kept, today) else None
 
 
-def done_on(name: str) -> str:
-    """Return the day, "29 November", on which all of a route was done; "" before."""
+def through_on(name: str) -> str:
+    """Return the day (an ISO date) on which all of a route was done; "" before."""
     kept = progress.get()
     route = _route(name) if name in kept.routes else None
-    on = route.done_on(kept, progress.today().isoformat()) if route else ""
+    return route.done_on(kept, progress.today().isoformat()) if route else ""
+
+
+def done_on(name: str) -> str:
+    """Return that day as it is said: "29 November"."""
+    on = through_on(name)
     return day(on) if on else ""
 
 

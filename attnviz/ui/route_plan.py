@@ -19,7 +19,8 @@ def plan(route: Route, *, names_day: bool = True) -> None:
     if route.interview_in and names_day:
         with st.container(horizontal=True, vertical_alignment="center", key=f"day-of-{route.name}"):
             interview_day.choose()
-            st.caption(interview_day.planned(route.interview_in))
+            if said := interview_day.planned(route.interview_in):
+                st.caption(said)
     _items(route)
 
 

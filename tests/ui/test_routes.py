@@ -10,7 +10,7 @@ from attnviz.compute import lessons, routes, workshop
 from attnviz.exercises import CardState
 from attnviz.phrases import day as written_day
 from attnviz.session.progress import InterviewDay, LessonState, MistakeState, Progress, RouteState
-from tests.pages import FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
+from tests.pages import COST, FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
@@ -195,9 +195,26 @@ def test_the_plan_is_shown_before_one_begins(monkeypatch):
     assert not any("Lesson: " in label for label in links)
     app.session_state["plans"] = True
     checked(app.run())
-    for of in routes.routes().values():
-        assert len([label for label in links if of.items[0].title in label]) >= 1
-    assert len(links) > sum(len(of.items) for of in routes.routes().values())
+    planned = [routes.route(name) for name in ("interview-20", "interview-60", "interview-week")]
+    assert all(any(of.items[-1].title in label for label in links) for of in planned)
+    assert len(links) > sum(len(of.items) for of in planned)
+
+
+def test_on_the_day_of_the_interview_the_front_page_offers_what_is_due_and_the_numbers():
+    day, of = TODAY.isoformat(), routes.route("interview-today")
+    cards = {id: CardState(day, 1, 2.5, 1) for id in ("why-root-d", "drill:wavelength", "mistake:rope_on_values")}
+    kept = Progress(cards=cards, interview=InterviewDay(day, AT))
+    app = opened(FRONT, {"progress": kept})
+    assert [b.key for b in app.button if b.proto.type == "primary"] == ["begin-interview-today"]
+    press(app, "begin-interview-today")
+    assert linked(app)["tab"] == "due" and "3 due today: 1 answer, 1 drill, 1 mistake." in said(app)
+    assert minutes_left(app) == of.minutes - of.items[0].minutes + 3 + 2 + 2
+    cost = opened(COST, **of.items[1].link, route=of.name, route_item="2")
+    assert "2 × 32 × 8 KV heads × 128 × 2 bytes = 128 KiB." in " ".join(said(cost).split())  # 131,072 bytes
+    through_ = RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)
+    gone = opened(FRONT, {"progress": replace(kept, routes={of.name: through_})})
+    assert "begin-interview-today" not in buttons(gone)
+    assert "begin-interview-today" not in buttons(opened(FRONT, {"progress": replace(kept, interview=InterviewDay())}))
 
 
 def test_the_last_item_ends_it_and_says_so():
@@ -236,7 +253,8 @@ def test_the_list_of_routes_says_how_far_each_is():
     kept = Progress(through("shared-kv-heads"), routes={"interview-20": RouteState(AT, AT)})
     app = opened(LESSONS, {"progress": kept})
     labels = {each.key: each.label for each in app.button if str(each.key).startswith("begin-")}
-    assert labels == {"begin-interview-20": "Go on", "begin-interview-60": "Begin", "begin-interview-week": "Begin"}
+    assert labels.pop("begin-interview-20") == "Go on"
+    assert labels == {f"begin-interview-{name}": "Begin" for name in ("today", "60", "week")}
     assert f"**{ROUTE.title}** · 4 items, 1 of 4 done" in [each.label for each in app.expander]
 
 

@@ -23,6 +23,7 @@ from attnviz.ui.headline import grid_options, headline, run_title
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
+TODAY = "interview-today"  # the route that is offered on the day of the interview
 ROUTES = {"interview-20": "20 minutes", "interview-60": "60 minutes", "interview-week": "a week"}
 HOW_TO_READ = (
     "Each map is one attention head. A row is the token that attends (query), a column a token that it may attend to "
@@ -47,10 +48,13 @@ def first_thing(view: View) -> None:
     kept, today = progress.get(), progress.today().isoformat()
     due, following = _due(today), route_bar.open_item()
     with st.container(key="first-thing"):
-        unfinished = offer_unfinished.offer(from_here=True)
+        the_day = _on_the_day(today)
+        unfinished = offer_unfinished.offer(from_here=True, primary=not the_day)
         if due or following or unfinished:
             st.empty()  # in the place of what is replaced, which could be seen for a moment
-            _go_on(due, following, after=bool(unfinished))
+            _go_on(due, following, after=the_day or bool(unfinished))
+            return
+        if the_day:
             return
         if kept.cards:
             from attnviz.ui.pages import practice_due  # imported late: it would delay the page without progress
@@ -63,6 +67,18 @@ def first_thing(view: View) -> None:
                 _first_lesson()
             else:
                 _next_lesson()
+
+
+def _on_the_day(today: str) -> bool:
+    """Offer the route for the morning of the interview, unless it was done today; return whether it is offered."""
+    if progress.get().interview_on(today) != today or (on := route_bar.through_on(TODAY)) == today:
+        return False
+    with st.container(key="on-the-day"):
+        st.button(
+            "**Your interview is today: 10 minutes for what is due and the numbers**", key=f"begin-{TODAY}",
+            type="primary", icon=":material/event:", on_click=route_bar.start, args=(TODAY, bool(on)),
+        )  # fmt: skip
+    return True
 
 
 def _due(today: str) -> str:
