@@ -149,12 +149,19 @@ def check_ids(model: Any, tokenizer: Any, ids: Sequence[int]) -> None:
     """Raise RunError for ids without a row in the embedding, and for more tokens than a model has positions."""
     if not ids:
         raise RunError("the text has no tokens")
-    rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
-    if rows is not None and not 0 <= max(ids) < rows:
-        name = labels(tokenizer, [max(ids)])[0]
-        raise RunError(f"the token {name} has the id {max(ids):,}, but the model's embedding has {rows:,} rows: "
-                       "the tokenizer is another model's")  # fmt: skip
+    check_rows(model, tokenizer, ids)
     check_length(model, len(ids))
+
+
+def check_rows(model: Any, tokenizer: Any, ids: Sequence[int]) -> None:
+    """Raise RunError for ids without a row in the embedding of a model, or of its decoder."""
+    rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    for i in (min(ids), max(ids)):
+        if i < 0:
+            raise RunError(f"{i:,} is no token's id")
+        if rows is not None and i >= rows:
+            raise RunError(f"the token {labels(tokenizer, [i])[0]} has the id {i:,}, but the model's embedding has "
+                           f"{rows:,} rows: the tokenizer is another model's")  # fmt: skip
 
 
 def check_length(model: Any, n: int) -> None:

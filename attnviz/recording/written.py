@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from attnviz import checks
-from attnviz.recording.inputs import Inputs, check_length, tokenizer_of, well_formed
+from attnviz.recording.inputs import Inputs, check_length, check_rows, tokenizer_of, well_formed
 from attnviz.runs.arrays import RunError
 
 MAX_WRITTEN = 32  # tokens, of an encoder-decoder without a target
@@ -58,6 +58,8 @@ def _with_target(model: Any, tokenizer: Any, inputs: Inputs, target: str | Seque
     if isinstance(target, str):
         target = tokenizer_of(tokenizer)(text_target=well_formed(target))["input_ids"]
     ids = _ids_of(target).to(model.device)  # (1, T)
+    decoder = model.get_decoder() if hasattr(model, "get_decoder") else model
+    check_rows(decoder if hasattr(decoder, "get_input_embeddings") else model, tokenizer, ids[0].tolist())
     shifted = _shifted(model, ids)  # (1, T)
     lost = int(ids[0, -1])
     if lost not in _end_tokens(model, tokenizer) and lost != int(shifted[0, 0]):  # MBART moves its last to the front
