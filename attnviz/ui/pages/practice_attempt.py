@@ -93,7 +93,7 @@ def still_to_do(mock: bool) -> str:
     if attempt.done:
         return "Tick what you said, then press “Keep and close”." if attempt.plan else ""
     question = f"Question {attempt.at + 1} of {len(attempt.questions)}"
-    if mock and kept.stays():
+    if mock:
         return f"{question} is open. “Skip” leaves the interview unfinished: it can go on later, and its clock waits."
     return f"{question} is answered: “{_next_label(attempt)}” goes on." if attempt.answered else f"{question} is open."
 
