@@ -1,0 +1,159 @@
+"""The beginning and the end of a route, without a browser: its plan and day, what was skipped, due, and begun again."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from attnviz.compute import routes
+from attnviz.exercises import CardState
+from attnviz.phrases import day as written_day
+from attnviz.session.progress import InterviewDay, MistakeState, Progress, RouteState
+from tests.pages import COST, FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said
+from tests.ui.test_routes import (
+    AT,
+    ROUTE,
+    TODAY,
+    buttons,
+    minutes_left,
+    next_is_primary,
+    press,
+    primaries,
+    state_of,
+    through,
+)  # fmt: skip
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
+
+
+def test_what_was_skipped_is_said_at_the_end_and_one_press_leads_back_to_it():
+    first, mistake, aloud, last = ROUTE.items
+    kept = Progress(through(first.link["lesson"]), routes={ROUTE.name: RouteState(AT, AT, (last.id,))})
+    app = opened(MISTAKES, {"progress": kept}, **mistake.link, route=ROUTE.name, route_item="2")
+    press(app, "route-next")
+    assert linked(app)["route_item"] == "3" and app.button(key="route-next").label == "Skip to the end"
+    press(app, "route-next")
+    assert f"## {ROUTE.title}: 2 done, 2 skipped" in said(app)
+    assert f"Skipped: “{mistake.title}”, “{aloud.title}”." in said(app).replace("\\", "")
+    assert primaries(app) == [f"Back to: {mistake.title}"] and "route-again" not in buttons(app)
+    assert f"**{ROUTE.title}** · 4 items, 2 of 4 done, 2 skipped" in [each.label for each in app.expander]
+    press(app, "route-skipped")
+    assert linked(app)["route_item"] == "2" and f"## {mistake.title}" in said(app)
+    assert app.button(key="route-next").label == f"Skip to: {aloud.title}"
+    front = opened(FRONT, {"progress": app.session_state["progress"]})
+    assert front.button(key="go-on-route").label.startswith(f"**Go on: {mistake.title}")
+
+
+def test_to_begin_again_is_from_the_first_item_with_other_questions():
+    of = routes.routes()["interview-60"]
+    lesson_names = [item.link["lesson"] for item in of.items if "lesson" in item.link]
+    cards = {item.link["card"]: CardState("2199-01-01", 4, 2.5, 1) for item in of.items if "card" in item.link}
+    mock = {"at": AT, "id": "x"}
+    state = RouteState(AT, AT, tuple(sorted(item.id for item in of.items)), 1, "2026-11-28")
+    found = {of.items[1].link["mistake"]: MistakeState(True, AT)}
+    kept = Progress(through(*lesson_names), found, cards=cards, mocks=(mock,), routes={of.name: state})
+    app = opened(FRONT, {"progress": kept})
+    press(app, "begin-interview-60")
+    assert (linked(app)["route_run"], linked(app)["lesson"]) == ("2", lesson_names[0])
+    assert "route_item" not in linked(app) and linked(app).get("lesson_step", "1") == "1"
+    assert f"item 1 of {len(of.items)}, {of.minutes} minutes left" in said(app)
+    again = routes.route(of.name, 2)
+    for number, (before, item) in enumerate(zip(of.items, again.items, strict=True), 1):
+        s = routes.place(again, number, app.session_state["progress"])[1]
+        assert s.route_run == 2 and item.id == before.id
+        if "mistake" in item.link:
+            assert s.mistake != before.opened.mistake
+        if "question_set" in item.link:
+            assert s.question_set != before.opened.question_set
+    s = routes.place(again, 2, app.session_state["progress"])[1]
+    app = opened(MISTAKES, {"progress": app.session_state["progress"]}, **s.to_link())
+    assert not next_is_primary(app) and f"Item 2 of {len(of.items)}" in said(app)
+
+
+def test_a_running_interview_says_before_one_leaves_it_that_it_stays_unfinished():
+    of = routes.routes()["interview-60"]
+    number, item = next((n, each) for n, each in enumerate(of.items, 1) if each.link.get("tab") == "interview")
+    app = opened(PRACTICE, **item.link, route=of.name, route_item=str(number))
+    press(app, "start-interview")
+    assert "Question 1 of 8 is open. “Skip” leaves the interview unfinished" in said(app)
+    press(app, "route-next")
+    assert state_of(app, of.name).skipped == (item.id,) and item.id not in state_of(app, of.name).done
+    assert "practice attempt" not in app.session_state  # so that its clock waits
+    app = opened(PRACTICE, {"progress": app.session_state["progress"]}, **item.link)
+    assert "question 1 of 8" in app.button(key="go-on-interview").label
+
+
+def test_a_route_before_an_interview_sets_its_day_unless_one_is_set():
+    app = opened(FRONT)
+    press(app, "begin-interview-20")
+    tomorrow = (TODAY + timedelta(days=1)).isoformat()
+    assert app.session_state["progress"].interview.day == tomorrow
+    assert f"Your interview is set to {written_day(tomorrow)}." in app.toast[0].value
+    app = opened(PRACTICE, {"progress": app.session_state["progress"]}, **ROUTE.items[2].link, route=ROUTE.name,
+                 route_item="3")  # fmt: skip
+    press(app, "points")
+    assert "comes back tomorrow, the day of your interview" in said(app)
+    for day, then in (((TODAY - timedelta(days=2)).isoformat(), tomorrow), ("2199-05-03", "2199-05-03")):
+        app = opened(FRONT, {"progress": Progress(interview=InterviewDay(day, AT))})
+        press(app, "begin-interview-60")
+        assert app.session_state["progress"].interview.day == then
+
+
+def test_what_comes_back_takes_the_minutes_of_what_is_due_and_is_done_once_nothing_is():
+    of = routes.routes()["interview-60"]
+    number, item = len(of.items), of.items[-1]
+    due = {card: CardState(TODAY.isoformat(), 0, 2.5, 1) for card in ("why-root-d", "swiglu")}
+    at = item.link | {"route": of.name, "route_item": str(number)}
+    app = opened(PRACTICE, {"progress": Progress(cards=due)}, **at)
+    assert "2 answers due today." in said(app) and app.button(key="route-next").label != "That was all"
+    assert minutes_left(app) == of.minutes - item.minutes + 2 * 3 and not next_is_primary(app)
+    press(app, "points")
+    press(app, "grade-3")
+    press(app, "points")
+    press(app, "grade-3")
+    assert "This item is done." in said(app) and next_is_primary(app)
+    assert state_of(app, of.name).done == (item.id,) and "due-next" not in buttons(app)
+
+
+def test_the_end_says_what_is_due_today_and_what_more_tomorrow_and_has_one_primary_button():
+    tomorrow = (TODAY + timedelta(days=1)).isoformat()
+    later = ("swiglu", "drill:wavelength", "mistake:rope_on_values")
+    cards = {"why-root-d": CardState(TODAY.isoformat(), 0, 2.5, 1)}
+    cards |= {id: CardState(tomorrow, 0, 2.5, 1) for id in later}
+    through_ = {ROUTE.name: RouteState(AT, AT, tuple(item.id for item in ROUTE.items))}
+    app = opened(LESSONS, {"progress": Progress(cards=cards, routes=through_)}, route=ROUTE.name, route_item="4")
+    assert "1 answer due today. Due tomorrow as well: 1 answer, 1 drill and 1 mistake." in said(app)
+    assert primaries(app) == ["Answer what is due (1)"]
+    press(app, "route-due")
+    assert linked(app)["tab"] == "due"
+    app = opened(LESSONS, {"progress": Progress(routes=through_)}, route=ROUTE.name, route_item="4")
+    assert primaries(app) == ["Leave"] and "due" not in said(app).split(ROUTE.title)[-1]
+
+
+def test_the_plan_is_shown_before_one_begins(monkeypatch):
+    links = []
+    monkeypatch.setattr("streamlit.page_link", lambda file, label="", query_params=None, **_: links.append(label))
+    app = opened(FRONT)
+    assert not any("Lesson: " in label for label in links)
+    app.session_state["plans"] = True
+    checked(app.run())
+    planned = [routes.route(name) for name in ("interview-20", "interview-60", "interview-week")]
+    assert all(any(of.items[-1].title in label for label in links) for of in planned)
+    assert len(links) > sum(len(of.items) for of in planned)
+
+
+def test_on_the_day_of_the_interview_the_front_page_offers_what_is_due_and_the_numbers():
+    day, of = TODAY.isoformat(), routes.route("interview-today")
+    cards = {id: CardState(day, 1, 2.5, 1) for id in ("why-root-d", "drill:wavelength", "mistake:rope_on_values")}
+    kept = Progress(cards=cards, interview=InterviewDay(day, AT))
+    app = opened(FRONT, {"progress": kept})
+    assert [b.key for b in app.button if b.proto.type == "primary"] == ["begin-interview-today"]
+    press(app, "begin-interview-today")
+    assert linked(app)["tab"] == "due" and "3 due today: 1 answer, 1 drill, 1 mistake." in said(app)
+    assert minutes_left(app) == of.minutes - of.items[0].minutes + 3 + 2 + 2
+    cost = opened(COST, **of.items[1].link, route=of.name, route_item="2")
+    assert "2 × 32 × 8 KV heads × 128 × 2 bytes = 128 KiB." in " ".join(said(cost).split())  # 131,072 bytes
+    through_ = RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)
+    gone = opened(FRONT, {"progress": replace(kept, routes={of.name: through_})})
+    assert "begin-interview-today" not in buttons(gone)
+    assert "begin-interview-today" not in buttons(opened(FRONT, {"progress": replace(kept, interview=InterviewDay())}))
