@@ -1,8 +1,9 @@
 """The index of a long page: its links, the way back to its main drawing, and tabs that a phone shows early."""
 
+import re
 from collections.abc import Callable
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.painted import overflow, settle
@@ -27,6 +28,7 @@ def test_a_link_leads_to_its_drawing_and_another_back_to_the_first(window: Calla
     drawing = page.locator(".st-key-head-path")
     expect(drawing).to_be_focused()
     expect(drawing).to_be_in_viewport(ratio=0.9)
+    stands_in_the_margin(page, back)
     back.click()
     expect(page.locator(".st-key-head-grid")).to_be_focused()
     expect(page.get_by_role("grid").first).to_be_in_viewport(ratio=0.9)
@@ -51,6 +53,18 @@ def test_a_long_page_without_drawings_lists_its_headings(window: Callable[..., P
     expect(page.get_by_role("button", name="↑ The skeleton")).to_be_visible()
     page.get_by_text("Drills", exact=True).click()  # a short tab: its headings are in sight
     expect(index).to_be_hidden()
+
+
+def stands_in_the_margin(page: Page, back: Locator) -> None:
+    """It is an arrow beside the page's contents and the frame of a lesson; its name is shown when it is pointed at."""
+    contents = page.get_by_test_id("stMainBlockContainer").evaluate(
+        "e => e.getBoundingClientRect().right - parseFloat(getComputedStyle(e).paddingRight)"
+    )
+    assert back.bounding_box()["x"] >= contents + 8 and back.inner_text() == "↑"
+    back.hover()
+    expect(back).to_have_text(re.compile("All heads"), use_inner_text=True)
+    page.mouse.move(600, 300)
+    expect(back).to_have_text("↑", use_inner_text=True)
 
 
 def never_covers_a_lessons_bar(page: Page, url: str, width: int, height: int) -> None:

@@ -60,7 +60,8 @@ function keepFocus(signal) {
   }, TURN);
 }
 
-// Scrolls whenever the element has come to rest out of sight, until nothing has moved for a while or the user scrolls.
+// Scrolls as soon as the element has its place, though the run still draws others, and again whenever it has come to rest out of sight,
+// until nothing has moved for a while or the user scrolls.
 function arrive(signal, target, place, look, name) {
   const began = performance.now(), watch = new AbortController(), until = AbortSignal.any([signal, watch.signal]);
   const stop = (e) => {
@@ -69,15 +70,18 @@ function arrive(signal, target, place, look, name) {
     watch.abort();
   };
   whenUsed(stop, until);
-  let last = null, still = 0, moved = began;
+  let last = null, still = 0, moved = began, gone = false;
   const turn = () => {
     if (until.aborted) return;
     const element = document.querySelector(`.${target}`), box = element && boxOf(element), now = performance.now();
     const drawn = box?.height > 20, runs = !isIdle();
-    still = drawn && last !== null && Math.abs(box.top - last) < 1 && !runs ? still + 1 : 0;
+    const placed = drawn && last !== null && Math.abs(box.top - last) < 1;
+    still = placed && !runs ? still + 1 : 0;
     last = drawn ? box.top : null;
     if (!still) moved = now;
-    if (still % AGAIN === STILL) toSight(box, still > STILL);
+    if (placed && !gone) toSight(box, runs); // what is being drawn cancels a smooth one
+    else if (still % AGAIN === STILL) toSight(box, still > STILL);
+    gone ||= placed;
     const late = now - began > TIMEOUT, seen = drawn && Math.abs(away(box)) <= 1; // not seen: the page below it is still too short to scroll
     if (now - moved > WATCHED && (seen || late)) return void (document.attnvizStep = place);
     if (late && !drawn) return void (look.textContent = `“${name}” is not drawn with these settings.`);

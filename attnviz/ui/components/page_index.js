@@ -1,5 +1,5 @@
 // Lists the page's drawings as links once the page is longer than two screens, or the headings of one without drawings, and offers a way
-// back to the first where that is out of sight above. Which there are is read from the page: a tab is drawn again without this component.
+// back to the first where that is out of sight above: an arrow in the margin, which covers nothing, and its name when pointed at. Which there are is read from the page: a tab is drawn again without this component.
 import { above, barBox, begun, boxOf, el, isCalm, jsonOf, partsOf } from "./call.js";
 import { bottom, headings, main, mainBlock } from "../../server/page.js";
 
@@ -19,8 +19,12 @@ export default function ({ data, parentElement }) {
     written = names;
     const first = shown.length > 1 ? shown.find(({ name }) => name === sections[0]?.[1]) ?? shown[0] : null;
     back.hidden = !first || boxOf(first.element).bottom > above();
-    if (first) back.textContent = `↑ ${first.name}`;
+    if (first && back.ariaLabel !== `↑ ${first.name}`) {
+      back.ariaLabel = `↑ ${first.name}`;
+      back.replaceChildren(el("span", "", "↑"), el("span", "name", first.name));
+    }
     back.style.setProperty("--bar", `${barHeight()}px`);
+    back.style.setProperty("--scrollbar", `${scrollbarWidth()}px`);
     if (bar !== bottom() && (bar = bottom())) grown.observe(bar);
     back.onclick = () => to(first.element);
   };
@@ -39,6 +43,11 @@ export default function ({ data, parentElement }) {
 function barHeight() {
   const { top, height } = barBox();
   return height && top > 0 ? Math.max(0, window.innerHeight - top) : 0;
+}
+
+// How far the page's scroll bar reaches into the window: the way back stands beside it.
+function scrollbarWidth() {
+  return Math.max(0, window.innerWidth - boxOf(main()).left - main().clientWidth);
 }
 
 // Those that the page shows now, from top to bottom, with its tabs unless they are above all of them.
