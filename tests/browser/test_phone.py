@@ -126,7 +126,19 @@ def the_bar_of_a_lesson_is_low_until_its_text_is_asked_for(page: Page) -> None:
     assert bar.bounding_box()["height"] <= 115
 
 
+def what_one_can_do_is_on_the_first_screen(page: Page) -> None:
+    settle(page)
+    buttons = page.locator(".st-key-routes button")
+    expect(buttons).to_have_count(3)
+    for button in buttons.all():
+        expect(button).to_be_in_viewport(ratio=1)
+    first = page.get_by_role("gridcell").first.bounding_box()["y"]
+    assert buttons.first.bounding_box()["y"] < first < 700
+    assert overflow(page) == 0
+
+
 WALK = {  # {assertion: URL, or "" to go on where the one before has ended}
+    what_one_can_do_is_on_the_first_screen: "?model=gqa-4",
     a_text_an_example_and_a_model_are_taken_on_the_page_itself: "heads?text=one two",
     the_sidebar_does_not_repeat_the_text_and_closes_after_a_choice: "",
     a_scrolled_page_disappears_below_a_strip_and_long_equations_fit: (

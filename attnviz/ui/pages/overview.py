@@ -35,11 +35,12 @@ HUE = "The hue is that of the key/value (KV) head that the head reads."
 def show() -> None:
     """Draw the page: a sentence, the first lesson, all heads on the text, links to all pages."""
     first_thing()
-    picture, links = st.columns([5, 3], gap="medium")
-    with picture:
-        maps()
-    with links:
-        page_links()
+    with st.container(key="front"):  # on a phone, the routes come before the maps: page_style.css
+        picture, links = st.columns([5, 3], gap="medium")
+        with picture:
+            maps()
+        with links:
+            page_links()
 
 
 @state.part("first", always)
