@@ -230,14 +230,20 @@ def next_title() -> str:
     return route.item(following).title if following else ""
 
 
-def open_item() -> tuple[str, Item] | None:
-    """Return the name of the route that was opened last and its next item; None if there is none, or all is done."""
+def open_item() -> tuple[str, str] | None:
+    """Return the name of the route that was opened last, and its next item with the minutes that it takes now.
+
+    None if there is none, or all is done.
+    """
     last = progress.get().route()
     route = _route(last[0]) if last else None
     if route is None or done_on(route.name):
         return None
     kept, today = progress.get(), progress.today().isoformat()
-    return (route.name, route.item(route.opens(kept, today))) if route.left(kept, today) else None
+    if not route.left(kept, today):
+        return None
+    item = route.item(route.opens(kept, today))
+    return route.name, f"{item.title}, {count(item.minutes_on(kept, today), 'minute')}"
 
 
 def through_on(name: str) -> str:

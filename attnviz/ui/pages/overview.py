@@ -15,7 +15,6 @@ from attnviz.analysis.layers import Arrays, Each
 from attnviz.compute.view import View, always, drawable
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
-from attnviz.session.route import Item
 from attnviz.text import tokenizer
 from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, state
 from attnviz.ui.components.head_grid import head_grid
@@ -96,7 +95,7 @@ def _awaited(place: str = "") -> str | None:
     return f"awaited{place}" if progress.is_awaited() else None
 
 
-def _go_on(due: str, following: tuple[str, Item] | None, *, after: bool) -> None:
+def _go_on(due: str, following: tuple[str, str] | None, *, after: bool) -> None:
     """Draw the buttons for what is due and for the route's next item. after: what is unfinished comes first."""
     with st.container(key="go-on", horizontal=True, gap="small"):
         if due:
@@ -106,7 +105,7 @@ def _go_on(due: str, following: tuple[str, Item] | None, *, after: bool) -> None
             )  # fmt: skip
         if following:
             name, item = following
-            label = f"**Go on: {item.title}, {count(item.minutes, 'minute')}**"
+            label = f"**Go on: {item}**"
             st.button(
                 label, key="go-on-route", on_click=route_bar.start, args=(name,),
                 type="secondary" if due or after else "primary", icon=":material/arrow_forward:",

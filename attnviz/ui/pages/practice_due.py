@@ -97,7 +97,7 @@ def lead_on() -> None:
 def _following() -> tuple[str, Callable[..., None], tuple[str, ...]]:
     kept = progress.get()
     if item := route_bar.open_item():
-        return f"Go on: {item[1].title}, {count(item[1].minutes, 'minute')}", route_bar.start, (item[0],)
+        return f"Go on: {item[1]}", route_bar.start, (item[0],)
     if n := min(len(attempts.progress().missed), practice.MAX_REPEATED):
         return f"Repeat {count(n, 'missed drill')}", _repeat, ()
     if name := compute.missed_mistake(kept):
