@@ -129,7 +129,7 @@ def the_bar_of_a_lesson_is_low_until_its_text_is_asked_for(page: Page) -> None:
 def what_one_can_do_is_on_the_first_screen(page: Page) -> None:
     settle(page)
     buttons = page.locator(".st-key-routes button")
-    expect(buttons).to_have_count(3)
+    expect(buttons.first).to_be_visible()
     for button in buttons.all():
         expect(button).to_be_in_viewport(ratio=1)
     first = page.get_by_role("gridcell").first.bounding_box()["y"]
