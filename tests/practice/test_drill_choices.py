@@ -218,7 +218,7 @@ def test_what_bounds_a_step_follows_from_the_numbers_in_the_text():
     for seed in SEEDS:
         question = make("what_bounds", seed)
         W, B, M, bandwidth, peak = numbers_where(
-            "# GB of weights, decodes # sequences?.* with # GB of cache.* reads # TB/s and computes # TFLOP/s",
+            "reads # GB of weights, decodes # sequences?.* with # GB of cache.* reads # TB/s and computes # TFLOP/s",
             question.text,
         )
         reading, arithmetic = (W + M) / bandwidth, W * B / peak

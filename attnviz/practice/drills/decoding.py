@@ -268,7 +268,8 @@ def what_bounds(rng: random.Random) -> Question:
         ("both take equally long", f"They do at the ridge, {a.ridge:.0f} FLOPs per byte read."),
     ]
     return Question(
-        f"{m.name} in {in_16_bits(a)}, {step.weight_bytes / 1e9:.3g} GB of weights, decodes {count(batch, 'sequence')} "
+        f"{m.name} in {in_16_bits(a)}, of which a step reads {step.weight_bytes / 1e9:.3g} GB of weights, decodes "
+        f"{count(batch, 'sequence')} "
         f"of {tokens:,} tokens at once, with {step.cache_bytes / 1e9:.3g} GB of cache. One {a.name} reads "
         f"{a.bandwidth / 1e12:.3g} TB/s and computes {a.flops / 1e12:,.0f} TFLOP/s, both at their peak: which limits "
         "the speed of a step?",
