@@ -56,9 +56,10 @@ def questions(
     """
     of = f"interview/{seed}"
     if form == "spoken":
-        deck = only.cards(spoken.deck().values()) if only else spoken.deck().values()
-        cards = {card.id: card for card in _cards(of, deck)}
-        return [of_card(cards[id]) for id in left_of(cards, without, n)[:n]]
+        deck = spoken.deck()
+        ids = left_of([card.id for card in only.cards(deck.values())] if only else list(deck), without, n)
+        groups = {id: only.lesson_of(deck[id].lessons) if only else deck[id].subject for id in ids}
+        return [of_card(deck[id]) for id in _in_turn(of, groups)[:n]]
     if form == "mistake":
         names = only.mistakes(MISTAKES) if only else MISTAKES
         others = sorted(names, key=lambda name: (kind_of_mistake(name) in without, rank(of, name)))
@@ -67,26 +68,19 @@ def questions(
         kinds = left_of((only.kinds(CODE_KINDS) if only else ()) or CODE_KINDS, without, n)
         return [make(kind, rank(of, kind, i) % 10**6) for i, kind in enumerate(kinds_at(of, kinds, n))]
     if only:
-        return _computed(of, n, left_of([kind for kind in only.kinds(KINDS) if kind not in CODE_KINDS], without, n))
+        kinds = left_of([kind for kind in only.kinds(KINDS) if kind not in CODE_KINDS], without, n)
+        groups = {kind: only.lesson_of(KINDS[kind].lessons) for kind in kinds}
+        return [make(kind, rank(of, kind, 0) % 10**6) for kind in _in_turn(of, groups)[:n]]
     drawn = question_set("", 3, 3 * n, seed, Limits(frozenset(without)))
     return [asked for asked in drawn if asked.kind not in CODE_KINDS][:n]
 
 
-def _computed(of: str, n: int, kinds: Iterable[str]) -> list[Question]:
-    """Return a question of each of n of these kinds, each subject once before one comes again."""
-    by_subject: dict[str, list[str]] = {}
-    for kind in sorted(kinds, key=lambda kind: rank(of, kind)):
-        by_subject.setdefault(KINDS[kind].subject, []).append(kind)
-    ordered = [kind for each in zip_longest(*by_subject.values()) for kind in each if kind]
-    return [make(kind, rank(of, kind, 0) % 10**6) for kind in ordered[:n]]
-
-
-def _cards(of: str, deck: Iterable[spoken.Card]) -> list[spoken.Card]:
-    """Return the cards in random order, each subject once before one comes again."""
-    by_subject: dict[str, list[spoken.Card]] = {}
-    for card in sorted(deck, key=lambda card: rank(of, card.id)):
-        by_subject.setdefault(card.subject, []).append(card)
-    return [card for each in zip_longest(*by_subject.values()) for card in each if card]
+def _in_turn(of: str, groups: Mapping[str, str]) -> list[str]:
+    """Return names in random order, each of their groups (subjects or lessons) once before one comes again."""
+    by_group: dict[str, list[str]] = {}
+    for name in sorted(groups, key=lambda name: rank(of, name)):
+        by_group.setdefault(groups[name], []).append(name)
+    return [name for each in zip_longest(*by_group.values()) for name in each if name]
 
 
 def of_card(card: spoken.Card) -> Question:

@@ -51,6 +51,10 @@ class Taught:
         """Return those mistakes that are explained."""
         return [name for name in names if self._any(MISTAKES[name])]
 
+    def lesson_of(self, names: Iterable[str]) -> str:
+        """Return the first of these lessons that was read."""
+        return next(name for name in names if name in self.lessons)
+
     def _all(self, names: tuple[str, ...]) -> bool:
         return self.lessons.issuperset(names)
 

@@ -123,6 +123,18 @@ def test_the_hours_interview_is_on_its_subjects_and_asks_nothing_hard():
     assert taught(Settings()) is None
 
 
+def test_the_hours_interview_takes_its_lessons_in_turn_over_fifty_seeds():
+    of = routes.route("interview-60")
+    (number,) = (n for name, n in MOCKS if name == of.name)
+    s, deck = routes.place(of, number, Progress())[1], spoken.deck()
+    for seed in range(50):
+        asked = [question.kind for question in interview.begin(replace(s, question_set=seed), 0.0).questions]
+        aloud = [deck[kind].lessons[0] for kind in asked if kind in deck]
+        computed = [{*KINDS[kind].lessons} & before(of.name, number) for kind in asked if kind in KINDS]
+        assert len(aloud) == len({*aloud}) == 2 and len(computed) == 4  # three to compute and one on code
+        assert len(set().union(*computed)) >= 3
+
+
 def test_each_mistake_and_each_lesson_that_explains_something_is_known():
     assert MISTAKES.keys() == all_mistakes().keys()
     named = {name for names in MISTAKES.values() for name in names}
