@@ -8,7 +8,7 @@ first used: `import attnviz` alone imports neither numpy nor torch, streamlit or
 from importlib import import_module as _import
 from typing import Any as _Any
 
-__version__ = "0.6.1"  # the only place: pyproject.toml reads it
+__version__ = "0.6.2"  # the only place: pyproject.toml reads it
 
 _HOMES = {
     "open_run": "attnviz.runs.file",
