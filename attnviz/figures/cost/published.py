@@ -135,7 +135,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(model, n_tokens)}One sequence of {context_text(n_tokens)} in bf16, with another "
-        f"attention and all else unchanged. MLA: {latent_widths(with_latent(model))}. "
+        f"attention, all else unchanged. MLA: {latent_widths(with_latent(model))}. "
         f"{heads}Effects on quality are not computed."
         f"{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
         more=f"MLA has {latent_note(model)}.",

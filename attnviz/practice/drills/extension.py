@@ -237,13 +237,13 @@ def pairs_that_yarn_leaves(rng: random.Random) -> Question:
     e = extended(rng, "yarn", "llama3", wanted=lambda e: not _left(e).clashes())
     least = leaves_from(e.scaling)
     width, old, tokens = _values(e.width, e.base, e.trained or 0, "tokens of the original context")
-    often = Value(least, "β", "rotations", latex=r"\beta")
+    often = Value(least, "ρ", "rotations", latex=r"\rho")
     return Question(
         f"{e.told}. This {'leaves' if e.own else 'would leave'} the pairs unchanged that rotate at least "
         f"{times(least)} within the original context. {e.rotation}. How many pairs are these?",
         _left(e),
-        "Pair j rotates S / (2π · base^(2j / D)) times. The last pair with β rotations or more has the index "
-        "⌊D / 2 · ln(S / (2π · β)) / ln(base)⌋, and pairs are counted from 0.",
+        "Pair j rotates S / (2π · base^(2j / D)) times. The last pair with ρ rotations or more has the index "
+        "⌊D / 2 · ln(S / (2π · ρ)) / ln(base)⌋, and pairs are counted from 0.",
         (Equation(function("floor", _last_pair(width, old, tokens / (TURN * often))) + 1),),
         e.link(),
     )
