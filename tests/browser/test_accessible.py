@@ -79,10 +79,12 @@ def nothing_is_serious_and_what_is_written_on_charts_can_be_read(page: Page, dar
 def axe_would_find_something(page: Page) -> None:
     """On a page with a lesson and a grid of heads, in the dark."""
     page.get_by_role("gridcell").first.evaluate("cell => cell.closest('.row').removeAttribute('role')")
-    page.locator(".st-key-lesson-text p").first.evaluate("text => text.style.color = '#333'")
-    page.get_by_role("heading", level=1).evaluate("title => title.insertAdjacentHTML('afterend', '<h4>too deep</h4>')")
+    too_deep = '<h4 style="color: #333">too deep, too faint</h4>'  # axe leaves the clipped text of the bar undecided
+    page.get_by_role("heading", level=1).evaluate(
+        "(title, html) => title.insertAdjacentHTML('afterend', html)", too_deep
+    )
     assert {"aria-required-parent", "color-contrast", "heading-order"} <= {
-        rule for rule, _ in serious(page, "h1", "h4", ".st-key-lesson-text", ".st-key-head-grid")
+        rule for rule, _ in serious(page, "h1", "h4", ".st-key-head-grid")
     }
 
 
