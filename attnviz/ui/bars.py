@@ -35,13 +35,16 @@ def fold() -> None:
 
 
 @contextmanager
-def text(*, whole: bool) -> Iterator[None]:
-    """Container of a bar's text; bars.css cuts it off where it is not whole."""
+def text(*, whole: bool, asks: bool = True) -> Iterator[None]:
+    """Container of a bar's text; bars.css cuts it off where it is not whole.
+
+    asks: whether the page asks something at this place. What is only read is whole in a wide window.
+    """
     with st.container(key="lesson-text"):
         if whole:
             yield
         else:
-            with st.container(key="bar-brief"):
+            with st.container(key="bar-brief" if asks else "bar-read"):
                 yield
 
 

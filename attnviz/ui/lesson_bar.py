@@ -100,7 +100,7 @@ def _bar(view: View) -> None:
             route_bar.did_lesson(lesson.name)
     left_step = _left_step(step, s, at_step.settings)
     answered, whole = _is_answered(place), _is_whole(s, place, step)
-    with bars.text(whole=whole):
+    with bars.text(whole=whole, asks=step.asks):
         changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
         st.markdown(f"## {step.title}\n\n{changed}{text if whole else open_now or text}", width="stretch")
         if question:

@@ -9,16 +9,21 @@ from tests.browser.conftest import NARROW, WIDE, turn_to
 from tests.browser.painted import settle
 
 MOST = {WIDE: 64, NARROW: 115}  # pixels of a bar, at these widths; on a phone a question has two lines
+READ = {WIDE: 170, NARROW: 115}  # of one whose step is only read, of which a wide window shows all
+CUT = """() => [...document.querySelectorAll(".st-key-bar-read :is(div, p)")]
+  .some(each => each.scrollHeight > each.clientHeight + 6 && getComputedStyle(each).overflowY === "hidden")"""
 SET = "practice?subject=cost&level=2&questions=2&question_set=64&route=interview-20&route_item=4"
 PLACES = {  # a lesson in a route, its question, a set at a lesson's end, a mistake, a spoken question, a mock interview
     "query_groups?lesson=shared-kv-heads&lesson_step=2&route=interview-20": ("", ""),
     "heads?layer=1&head=3&tab=writes&query=19&lesson=one-head&lesson_step=7&route=interview-60": ("", ""),
+    "query_groups?model=mla&lesson=mla&lesson_step=2": ("", ""),
     SET: ("I do not know", "next"),
     "practice?subject=cost&questions=5&lesson=cache-cost&lesson_step=7": ("", ""),
     "mistakes?mistake=groups_mixed_up&hunt=1&route=interview-20&route_item=2": ("Show it", "mistake-answers"),
     "practice?tab=aloud&card=gqa-same-flops&route=interview-20&route_item=3": ("Show the points", "spoken-points"),
     "practice?tab=interview&interview=15&question_set=64&route=interview-60&route_item=9": ("", ""),
 }
+READING = list(PLACES)[:3]
 SEEN = """key => {
   const box = document.querySelector(`.st-key-${key}`)?.getBoundingClientRect();
   const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
@@ -36,8 +41,10 @@ def test_a_bar_is_low_and_what_an_answer_makes_appear_is_above_it(visit: Callabl
         if address == SET:
             page.get_by_role("button", name="Start", exact=True).click()
             settle(page)
-        bar = page.get_by_test_id("stBottom")
-        assert bar.bounding_box()["height"] <= MOST[width], address
+        bar, reads = page.get_by_test_id("stBottom"), page.locator(".st-key-bar-read").count() == 1
+        assert reads == (address in READING)
+        assert bar.bounding_box()["height"] <= (READ if reads else MOST)[width], address
+        assert not (reads and width == WIDE and page.evaluate(CUT)), address
         if pressed:
             page.get_by_role("button", name=pressed, exact=True).click()
             page.wait_for_function(SEEN, arg=appears, timeout=20_000)
