@@ -6,9 +6,10 @@ leads to the next item after its last step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -74,21 +75,20 @@ def _bar(view: View) -> None:
 def _end_buttons(route: Route) -> None:
     """What is left to do after the last item, the first of it primary; then to begin again."""
     later = route_end.to_do(route)
-    for n, (label, key, page, changes) in enumerate(later):
+    for n, (label, key, opens) in enumerate(later):
         st.button(
-            label, key=f"route-{key}", type="secondary" if n else "primary", on_click=_open_later,
-            args=(route, page, changes),
-        )  # fmt: skip
+            label, key=f"route-{key}", type="secondary" if n else "primary", on_click=_open_later, args=(route, opens)
+        )
     if not _left(route):
         st.button("Begin again", key="route-again", on_click=start, args=(route.name, True))
 
 
-def _open_later(route: Route, page: str, changes: dict[str, Any]) -> None:
-    """Open an item that was skipped, or a page with settings."""
-    if "route_item" in changes:
-        _open(route, changes["route_item"])
+def _open_later(route: Route, opens: int | Callable[[], None]) -> None:
+    """Open an item that was skipped, or something else."""
+    if isinstance(opens, int):
+        _open(route, opens)
     else:
-        state.go(page, state.changed(**changes))
+        opens()
 
 
 def _is_at_end(route: Route, s: Settings) -> bool:

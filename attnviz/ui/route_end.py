@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
-from attnviz.ui import progress
+from attnviz.ui import progress, state
 
 if TYPE_CHECKING:
     from attnviz.session.route import Route
@@ -24,17 +25,23 @@ def said(route: Route) -> str:
     return " ".join([f"## {route.title}: {head}\n\n{first}", *_due()])
 
 
-def to_do(route: Route) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Return what comes next as (label, key, page, settings), the most urgent first."""
+def to_do(route: Route) -> list[tuple[str, str, int | Callable[[], None]]]:
+    """Return what comes next as (label, key, the number of an item or what opens it), the most urgent first."""
+    from attnviz.ui.pages import practice_missed  # imported late: it needs torch
+
     kept, today = progress.get(), progress.today().isoformat()
-    found: list[tuple[str, str, str, dict[str, Any]]] = []
+    found: list[tuple[str, str, int | Callable[[], None]]] = []
     if left := route.left(kept, today):
-        found.append((f"Back to: {route.item(left[0]).title}", "skipped", "", {"route_item": left[0]}))
+        found.append((f"Back to: {route.item(left[0]).title}", "skipped", left[0]))
     if due := len(kept.due(today)):
-        found.append((f"Answer what is due ({due})", "due", "practice", {"tab": "due", "card": ""}))
-    if n := len(kept.missed.waiting):
-        found.append((f"Questions that you missed ({n})", "missed", "practice", {"tab": "drills"}))
+        found.append((f"Answer what is due ({due})", "due", _open_due))
+    if label := practice_missed.label():
+        found.append((label, "missed", practice_missed.repeat))
     return found
+
+
+def _open_due() -> None:
+    state.go("practice", state.changed(tab="due", card=""))
 
 
 def _due() -> list[str]:

@@ -71,7 +71,7 @@ def test_progress_survives_a_reload_reaches_other_tabs_and_nobody_else(
     page.reload()
     settle(page)
     has_answered(page, 1)
-    expect(page.get_by_role("button", name="Repeat missed questions (1)")).to_be_visible()
+    expect(page.get_by_role("button", name="Repeat 1 missed drill")).to_be_visible()
 
     other = watched(page.context.new_page())
     go(other, server, MISSED)
@@ -91,7 +91,7 @@ def test_progress_survives_a_reload_reaches_other_tabs_and_nobody_else(
     page.get_by_role("button", name="Delete it").click()
     expect(page.get_by_test_id("stToast")).to_contain_text("Your progress is deleted")
     expect(page.get_by_role("button", name="Delete it")).to_be_hidden()
-    expect(page.get_by_role("button", name="Repeat missed questions (1)")).to_have_count(0)
+    expect(page.get_by_role("button", name="Repeat 1 missed drill")).to_have_count(0)
     settle(page)
     has_answered(page, 0)
     assert page.evaluate(f"[localStorage['{ITEM}'], localStorage['attnviz-calculations']]") == [None, None]

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.compute import due, spoken
 from attnviz.exercises import CardState
 from attnviz.practice.drills.answers import ChoiceAnswer
-from attnviz.session.progress import MistakeState, Progress
+from attnviz.session.progress import Missed, MistakeState, Progress
 from tests.pages import FRONT, MISTAKES, PRACTICE, checked, linked, opened
 from tests.ui.test_practice_spoken import buttons, press, said
 
@@ -79,6 +79,16 @@ def test_the_end_leads_to_a_missed_mistake_or_a_mock_and_so_does_the_front_page(
     assert app.button(key="due-next").label == "**A mock interview of 15 minutes**"
     press(app, "due-next")
     assert linked(app)["tab"] == "interview" and linked(app)["interview"] == "15"
+
+
+def test_one_press_on_the_front_page_opens_the_missed_drills() -> None:
+    waiting = Missed(2, (("size_of_a_group:17", 0, 4), ("width_of_a_head:19", 0, 5)))
+    cards = {DRILL: CardState(TOMORROW, 1, 2.3, 1)}
+    counts = {"size_of_a_group": (0, 1), "width_of_a_head": (0, 1)}
+    app = opened(FRONT, {"progress": Progress(drills=counts, missed=waiting, cards=cards)})
+    assert app.button(key="due-next").label == "**Repeat 2 missed drills**"
+    press(app, "due-next")
+    assert "Question 1 of 2" in said(app) and linked(app) == {"tab": "drills"}
 
 
 def test_a_drill_missed_in_a_set_and_a_mistake_shown_in_a_hunt_are_due_tomorrow() -> None:

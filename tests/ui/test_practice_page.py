@@ -48,7 +48,7 @@ def test_right_answers_are_counted_and_wrong_ones_come_back():
         press(app, "Score card" if i == 2 else "Next question")
     assert "2 of 3 right" in said(app) and "- Heads and grouping: [" in said(app)
     press(app, "Done")
-    press(app, "Repeat missed questions (1)")
+    press(app, "Repeat 1 missed drill")
     assert "Question 1 of 1" in said(app)
 
 

@@ -8,7 +8,7 @@ import pytest
 from attnviz.compute import routes
 from attnviz.exercises import CardState
 from attnviz.phrases import day as written_day
-from attnviz.session.progress import InterviewDay, MistakeState, Progress, RouteState
+from attnviz.session.progress import InterviewDay, Missed, MistakeState, Progress, RouteState
 from tests.pages import COST, FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said
 from tests.ui.test_routes import (
     AT,
@@ -131,6 +131,16 @@ def test_the_end_says_what_is_due_today_and_what_more_tomorrow_and_has_one_prima
     assert linked(app)["tab"] == "due"
     app = opened(LESSONS, {"progress": Progress(routes=through_)}, route=ROUTE.name, route_item="4")
     assert primaries(app) == ["Leave"] and "due" not in said(app).split(ROUTE.title)[-1]
+
+
+def test_the_end_begins_the_missed_drills_at_once():
+    through_ = {ROUTE.name: RouteState(AT, AT, tuple(item.id for item in ROUTE.items))}
+    missed = Missed(2, (("wavelength:17", 0, 4), ("size_of_a_group:19", 0, 5)))
+    kept = Progress(drills={"wavelength": (0, 1), "size_of_a_group": (0, 1)}, missed=missed, routes=through_)
+    app = opened(LESSONS, {"progress": kept}, route=ROUTE.name, route_item="4")
+    assert primaries(app) == ["Repeat 2 missed drills"]
+    press(app, "route-missed")
+    assert "Question 1 of 2" in said(app) and linked(app)["tab"] == "drills"
 
 
 def test_the_plan_is_shown_before_one_begins(monkeypatch):

@@ -21,7 +21,7 @@ from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_code as code
 from attnviz.ui.pages import practice_due as due
 from attnviz.ui.pages import practice_interview as interview
-from attnviz.ui.pages import practice_kept
+from attnviz.ui.pages import practice_kept, practice_missed
 from attnviz.ui.pages import practice_spoken as spoken
 
 PAGE = PAGES["practice"]
@@ -99,11 +99,8 @@ def _drills(view: View) -> None:
         _set_controls()
     with st.container(horizontal=True, key=_awaited()):
         _start("set", "Start")
-        if n := len(attempts.progress().missed):
-            st.button(
-                f"Repeat missed questions ({min(n, compute.MAX_REPEATED)})", on_click=attempts.begin, args=("missed",),
-                key="again", icon=":material/replay:",
-            )  # fmt: skip
+        if label := practice_missed.label():
+            st.button(label, on_click=practice_missed.repeat, key="again", icon=":material/replay:")
     _progress_section()
 
 

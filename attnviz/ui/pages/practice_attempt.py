@@ -22,7 +22,6 @@ from attnviz.ui.pages import practice_kept
 from attnviz.ui.pages import practice_question as one
 from attnviz.ui.pages.practice_kept import SERIAL, current, serial
 
-KEPT = "practice kept"  # session key: what to say of the score card that was just kept
 LINES = f"[class*=st-key-answer-][class*=-order] {COMPONENT} >>> .ol button"
 NEXT = [".st-key-next button", f"{FORM} input", LINES]  # controls to focus, and those where none is
 SPOKEN = ["[class*=st-key-point-] input", f"[class*=st-key-spoken-timer] {COMPONENT} >>> .spt-start"]
@@ -105,9 +104,7 @@ def _continue(after: Attempt, counted: Attempt | None = None) -> None:
 
 
 def begin(of: str) -> None:
-    """Begin a "set" with the settings in force, an "interview", or a repetition of the "missed" questions."""
-    st.session_state[SERIAL] = serial() + 1
-    st.session_state.pop(KEPT, None)
+    """Begin a "set" with the settings in force, or an "interview"."""
     s, now = state.current(), time.monotonic()
     mixed = of == "interview" and s.interview
     practice_kept.begin(interview.begin(s, now) if mixed else compute.begin(s, of, progress(), now))

@@ -11,12 +11,11 @@ from attnviz.compute import due as compute
 from attnviz.compute import practice, spoken
 from attnviz.compute.practice import Question
 from attnviz.compute.view import View
-from attnviz.phrases import count
 from attnviz.practice.drills import LEVELS
 from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, state
 from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.in_sight import in_sight
-from attnviz.ui.pages import mistakes
+from attnviz.ui.pages import mistakes, practice_missed
 from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_question as one
 from attnviz.ui.pages import practice_spoken as aloud
@@ -98,17 +97,11 @@ def _following() -> tuple[str, Callable[..., None], tuple[str, ...]]:
     kept = progress.get()
     if item := route_bar.open_item():
         return f"Go on: {item[1]}", route_bar.start, (item[0],)
-    if n := min(len(attempts.progress().missed), practice.MAX_REPEATED):
-        return f"Repeat {count(n, 'missed drill')}", _repeat, ()
+    if label := practice_missed.label():
+        return label, practice_missed.repeat, ()
     if name := compute.missed_mistake(kept):
         return "Find the mistake that you missed", _find, (name,)
     return f"A mock interview of {MINUTES} minutes", _mock, ()
-
-
-def _repeat() -> None:
-    state.change(tab="drills", card="")
-    attempts.begin("missed")
-    state.go("practice", state.current())
 
 
 def _find(name: str) -> None:

@@ -78,7 +78,7 @@ def score_card(attempt: Attempt) -> None:
 
 def kept() -> None:
     """Say that the last score card was kept, and list the past mock interviews."""
-    if said := st.session_state.get(attempts.KEPT):
+    if said := st.session_state.get(practice_kept.SAID):
         st.success(said, icon=":material/check_circle:")
     if rows := compute.past(progress.get().mocks):
         with st.expander(f"Past mock interviews ({len(rows)})", expanded=bool(said)):
@@ -158,7 +158,7 @@ def _keep(attempt: Attempt) -> None:
     for id, grade in compute.grades_of_cards(attempt).items():
         progress.set_card(id, spoken.after_mock(known.get(id), grade, today))
     result = f"{card['right']} of {card['asked']} right in {compute.clock(card['used'])}"
-    st.session_state[attempts.KEPT] = (
+    st.session_state[practice_kept.SAID] = (
         f"Score card kept {progress.where_kept()}: {result}. Past mock interviews are listed below."
     )
     attempts.leave()

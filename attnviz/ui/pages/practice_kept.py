@@ -15,6 +15,7 @@ from attnviz.ui import progress, state, this_tab
 ATTEMPT, SERIAL = "practice attempt", "practice serial"
 FORM = "practice kept form"  # session key: the attempt as the browser keeps it
 GONE = "practice gone"  # session key: why the attempt that the browser kept cannot go on
+SAID = "practice kept"  # session key: what to say of the score card that was just kept
 RESUMED = "practice resumed"  # session key: how many answers it had when it went on here
 
 
@@ -43,8 +44,9 @@ def begin(attempt: Attempt) -> None:
     of, before = attempt.of if attempt.of == MOCK else SET, progress.get().unfinished
     turn = before[of].turn + 1 if of in before else 0
     form = compute.begun(attempt, state.current(), id=secrets.token_hex(6), turn=turn, at=progress.now())
-    st.session_state.pop(GONE, None)
-    st.session_state.pop(RESUMED, None)
+    for name in (GONE, RESUMED, SAID):
+        st.session_state.pop(name, None)
+    st.session_state[SERIAL] = serial() + 1
     st.session_state[FORM] = form
     this_tab.begin(form.kind, form.id)
     keep(attempt)
