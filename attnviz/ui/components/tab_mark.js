@@ -13,7 +13,9 @@ export default function ({ parentElement }) {
     const tabs = document.querySelector(".st-key-control-group, .st-key-control-tab");
     const place = tabs ? Math.round(boxOf(tabs).top + main().scrollTop) : null, layout = `${place} ${main().scrollHeight}`;
     if (until.aborted || performance.now() - moved > STILL || performance.now() - began > AT_MOST) return;
-    if (place === null || layout !== last || !isIdle() || isPending(main())) moved = performance.now();
+    const { scrollTop, clientHeight, scrollHeight } = main(), ends = scrollTop + clientHeight >= scrollHeight - 2;
+    const tooShort = ends && place - top > scrollTop + 2; // what makes the page longer is still to come
+    if (place === null || tooShort || layout !== last || !isIdle() || isPending(main())) moved = performance.now();
     if (place !== null && layout !== last) main().scrollTo(0, place - top); // not when only something else has scrolled
     last = layout;
     setTimeout(turn, TURN);
