@@ -10,6 +10,7 @@ from attnviz.exercises import CardState
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.session.progress import Missed, MistakeState, Progress
 from tests.pages import FRONT, MISTAKES, PRACTICE, checked, linked, opened
+from tests.practice.forms import forms
 from tests.ui.test_practice_spoken import buttons, press, said
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -89,6 +90,22 @@ def test_one_press_on_the_front_page_opens_the_missed_drills() -> None:
     assert app.button(key="due-next").label == "**Repeat 2 missed drills**"
     press(app, "due-next")
     assert "Question 1 of 2" in said(app) and linked(app) == {"tab": "drills"}
+
+
+def test_the_next_day_the_missed_drills_are_those_that_are_not_right_now_either() -> None:
+    kinds = ("size_of_a_group", "width_of_a_head", "wavelength")
+    cards = {f"drill:{kind}": DUE for kind in kinds}
+    waiting = Missed(3, tuple((f"{kind}:17", 0, 5) for kind in kinds))
+    before = Progress(drills=dict.fromkeys(kinds, (0, 1)), missed=waiting, cards=cards)
+    app = opened(PRACTICE, {"progress": before}, tab="due")
+    for n in range(3):
+        id = due.queue(kept(app), TODAY.isoformat())[0]
+        answer = due.question(id, kept(app).cards[id]).answer
+        app.main.text_input[-1].set_value(forms(answer)[0])
+        pressed(app, "I do not know" if n == 2 else "Answer")
+        press(app, "next")
+    assert due.counted_tomorrow(kept(app), TODAY.isoformat()) == "1 drill"
+    assert app.button(key="due-next").label == "**Repeat 1 missed drill**"
 
 
 def test_a_drill_missed_in_a_set_and_a_mistake_shown_in_a_hunt_are_due_tomorrow() -> None:

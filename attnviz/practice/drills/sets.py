@@ -11,7 +11,6 @@ from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills.question import KINDS, Question, kinds_of, make
 from attnviz.practice.drills.ranks import rank
 
-MAX_MISSED = 200
 TRIES = 8  # of a question that is unlike those of its kind in the set
 GAPS = (3, 8, 20)  # answers to other questions until a missed one comes back
 _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
@@ -122,13 +121,18 @@ class Missed:
     gap: int
     due: int
 
+    @property
+    def kind(self) -> str:
+        return self.id.partition(":")[0]
+
 
 @dataclass(frozen=True)
 class Progress:
     """A learner's progress: right and asked counts by kind, and the missed questions to repeat.
 
-    A missed question repeats after GAPS[0] other answers. Each right answer moves it on to the next gap, as another
-    question of its kind so that the number cannot be remembered, and after the last it is dropped.
+    A missed question repeats after GAPS[0] other answers, one of its kind. Each right answer to the kind, wherever it
+    was asked, moves it on to the next gap, as another question so that the number cannot be remembered, and after the
+    last it is dropped.
     """
 
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -143,12 +147,12 @@ class Progress:
         """Return the progress with one more answer counted."""
         done, asked = self.counts.get(question.kind, (0, 0))
         counts = {**self.counts, question.kind: (done + right, asked + 1)}
-        before = next((missed for missed in self.missed if missed.id == question.id), None)
+        before = next((missed for missed in self.missed if missed.kind == question.kind), None)
         others = tuple(missed for missed in self.missed if missed is not before)
         gap = 0 if not right else len(GAPS) if before is None else before.gap + 1
         if gap < len(GAPS):
             id = f"{question.kind}:{rank('repeated', question.id) % 10**6}" if gap else question.id
-            others = (*others, Missed(id, gap, self.answered + 1 + GAPS[gap]))[-MAX_MISSED:]
+            others = (*others, Missed(id, gap, self.answered + 1 + GAPS[gap]))
         return Progress(counts, others)
 
     def due(self) -> list[Question]:
@@ -157,8 +161,13 @@ class Progress:
         return [make(*_parts(missed.id)) for missed in asked]
 
     def again(self, n: int) -> list[Question]:
-        """Return at most n missed questions, due or not, ordered by when they are due."""
-        return [make(*_parts(each.id)) for each in sorted(self.missed, key=lambda each: each.due)[:n]]
+        """Return at most n questions of the kinds last missed, due or not, ordered by when they are due."""
+        return [make(*_parts(each.id)) for each in sorted(self.last_missed, key=lambda each: each.due)[:n]]
+
+    @property
+    def last_missed(self) -> list[Missed]:
+        """The kinds whose last answer was not right."""
+        return [each for each in self.missed if not each.gap]
 
     def tallies(self) -> list[Tally]:
         """Count right answers by subject, in the order of SUBJECTS, including subjects that were not asked."""
@@ -172,8 +181,13 @@ class Progress:
     def of(cls, counts: Mapping[str, tuple[int, int]], waiting: Iterable[tuple[str, int, int]]) -> Progress:
         """Return the progress with these counts and missed questions, (id, gap, due) each, of the kinds there are."""
         known = {kind: pair for kind, pair in counts.items() if kind in KINDS}
-        missed = {id: Missed(id, min(gap, len(GAPS) - 1), due) for id, gap, due in waiting if _is_question(id)}
-        return cls(known, tuple(missed.values())[-MAX_MISSED:])
+        missed: dict[str, Missed] = {}
+        for id, gap, due in waiting:
+            if _is_question(id):
+                each = Missed(id, min(gap, len(GAPS) - 1), due)
+                missed.pop(each.kind, None)  # of several, as an earlier version kept them, the newest
+                missed[each.kind] = each
+        return cls(known, tuple(missed.values()))
 
     @property
     def waiting(self) -> tuple[tuple[str, int, int], ...]:

@@ -12,7 +12,7 @@ from attnviz.ui.pages import practice_kept
 
 def label() -> str:
     """Say what `repeat` begins; "" where nothing is missed."""
-    n = min(len(compute.progress_of(progress.get()).missed), compute.MAX_REPEATED)
+    n = min(len(compute.progress_of(progress.get()).last_missed), compute.MAX_REPEATED)
     return f"Repeat {count(n, 'missed drill')}" if n else ""
 
 
