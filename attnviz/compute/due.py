@@ -20,7 +20,7 @@ from attnviz.phrases import count, day, listed
 from attnviz.practice.drills import KINDS, Question, make
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.practice.drills.ranks import rank
-from attnviz.practice.spoken.schedule import GOOD, after, known_best, missed
+from attnviz.practice.spoken.schedule import AGAIN, GOOD, after, known_best, missed
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress
 from attnviz.session.settings import Settings
@@ -123,12 +123,15 @@ def id_of(asked: Question) -> str:
 def answered(progress: Progress, id: str, right: bool, today: date) -> Progress:
     """Return the progress after a drill or mistake was answered: missed, it is due the next day.
 
-    A right answer counts for what is due; before that, it does not postpone what was missed.
+    On the day of the interview, after which it would come too late, it is due again the same day, as an answer that
+    could not be said is. A right answer counts for what is due; before that, it does not postpone what was missed.
     """
     state = progress.cards.get(id)
     if not id or (right and id not in progress.due(today.isoformat())):
         return progress
-    after_it = after(state, GOOD, today) if right else missed(state, today)
+    is_the_day = progress.interview_on(today.isoformat()) == today.isoformat()
+    wrong = after(state, AGAIN, today) if is_the_day else missed(state, today)
+    after_it = after(state, GOOD, today) if right else wrong
     return replace(progress, cards={**progress.cards, id: after_it})
 
 

@@ -55,6 +55,16 @@ def test_before_an_interview_it_comes_back_earlier_and_a_right_answer_then_count
     assert due.queue(after, TODAY) == [] and after.cards[DRILL].interval_days == 18  # 7 · 2.5
 
 
+def test_on_the_interviews_day_what_is_missed_comes_once_more_on_it_after_the_others() -> None:
+    on_the_day = replace(missed(), interview=InterviewDay(TODAY, "2026-11-29T08:00:00Z"))
+    again = due.answered(on_the_day, DRILL, False, MONDAY)
+    assert again.cards[DRILL] == CardState(TODAY, 0, 2.1, 2) and due.queue(again, TODAY) == [MISTAKE, DRILL]
+    right = due.answered(again, DRILL, True, MONDAY)
+    assert right.cards[DRILL].due == "2026-12-01" and due.queue(right, TODAY) == [MISTAKE]
+    eve = due.answered(replace(missed(), interview=InterviewDay("2026-12-01", "")), DRILL, False, MONDAY)
+    assert eve.cards[DRILL].due == "2026-12-01" and due.queue(eve, TODAY) == [MISTAKE]
+
+
 def test_the_queue_begins_with_what_is_known_best_and_ends_with_what_could_not_be_said() -> None:
     cards = {
         "speculative-exactness": at(TODAY, 1, 2.35), "bytes-per-token": at(TODAY, 1), "why-root-d": at("2026-11-20", 8),

@@ -12,6 +12,7 @@ from attnviz.session.progress import Missed, MistakeState, Progress
 from tests.pages import FRONT, MISTAKES, PRACTICE, checked, linked, opened
 from tests.practice.forms import forms
 from tests.ui.test_practice_spoken import buttons, press, said
+from tests.ui.test_routes import ROUTE
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
@@ -47,23 +48,23 @@ def test_what_is_due_is_done_one_after_the_other_and_leads_on() -> None:
     assert DECK["speculative-exactness"].question in said(app) and "2 of 4 due · Serving" in said(app)
     press(app, "points")
     press(app, "grade-0")  # could not be said: once more at the end
-    assert "3 of 5 due · Missed drill" in said(app) and linked(app) == {"tab": "due"}
+    assert "2 of 4 due · Missed drill" in said(app) and linked(app) == {"tab": "due"}
     pressed(app, "I do not know")
     assert "Not answered. The answer is" in said(app) + app.warning[0].value and primary(app) == ["next"]
-    assert "3 of 5 due" in said(app) and kept(app).cards[DRILL].due == TOMORROW
+    assert "2 of 4 due" in said(app) and kept(app).cards[DRILL].due == TOMORROW
     assert kept(app).drills["size_of_a_group"] == (0, 1)
     press(app, "next")
-    assert "4 of 5 due · Missed mistake" in said(app)
+    assert "3 of 4 due · Missed mistake" in said(app)
     asked = due.question(MISTAKE, DUE)
     assert isinstance(asked.answer, ChoiceAnswer)
     app.main.radio[-1].set_value(asked.answer.right)
     pressed(app, "Answer")
     assert app.success and kept(app).cards[MISTAKE].interval_days == 3  # 1 · 2.5, halves up
     press(app, "next")
-    assert "5 of 5 due · Serving" in said(app)
+    assert "4 of 4 due · Serving" in said(app)
     press(app, "points")
     press(app, "grade-2")
-    assert app.success[0].value == "All 5 due today are done. The next 2 are due tomorrow."
+    assert app.success[0].value == "All 4 due today are done. The next 2 are due tomorrow."
     assert primary(app) == ["due-next"] and app.button(key="due-next").label == "**Repeat 1 missed drill**"
     press(app, "due-next")
     assert "Question 1 of 1" in said(app) and linked(app) == {"tab": "drills"}
@@ -80,6 +81,30 @@ def test_the_end_leads_to_a_missed_mistake_or_a_mock_and_so_does_the_front_page(
     assert app.button(key="due-next").label == "**A mock interview of 15 minutes**"
     press(app, "due-next")
     assert linked(app)["tab"] == "interview" and linked(app)["interview"] == "15"
+
+
+def test_a_card_that_could_not_be_said_is_one_card_with_a_new_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[str] = []
+    monkeypatch.setattr("attnviz.ui.pages.practice_spoken.spoken_timer", lambda about, **_: timed.append(about))
+    app = opened(PRACTICE, {"progress": Progress(cards={"why-root-d": DUE})}, tab="due")
+    for grade in (0, 2):
+        assert "1 of 1 due · Mechanism" in said(app)
+        press(app, "points")
+        press(app, f"grade-{grade}")
+    first, second = dict.fromkeys(timed)  # the points do not begin it anew; the second showing does
+    assert first != second and "What was due today is done." in app.success[0].value
+
+
+def test_the_timer_and_the_recording_stay_while_a_graded_card_of_a_route_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[str] = []
+    monkeypatch.setattr("attnviz.ui.pages.practice_spoken.spoken_timer", lambda about, **_: timed.append(about))
+    number, item = next((n, each) for n, each in enumerate(ROUTE.items, 1) if "card" in each.link)
+    app = opened(PRACTICE, **item.link, route=ROUTE.name, route_item=str(number))
+    press(app, "points")
+    press(app, "grade-0")
+    assert len(set(timed)) == 1
+    press(app, "answer-again")
+    assert len(set(timed)) == 2
 
 
 def test_one_press_on_the_front_page_opens_the_missed_drills() -> None:

@@ -9,7 +9,7 @@ _mount = declared("spoken_timer")
 
 
 def spoken_timer(about: str, *, over: bool = False, key: str) -> None:
-    """Show the timer; it begins anew when `about`, the id of the question, changes.
+    """Show the timer; it begins anew when `about`, the question and which showing of it, changes.
 
     What is recorded stays in the page until then. Nothing is sent, not even the time. over: the points are shown, so
     that the timer stops; it may be started again.

@@ -20,8 +20,8 @@ from attnviz.ui.pages import practice_attempt as attempts
 from attnviz.ui.pages import practice_question as one
 from attnviz.ui.pages import practice_spoken as aloud
 
-COUNT = "due answers"  # session key: the day, and how many answers of its queue were given in this session
-ANSWERED = "due answered"  # session key: the drill or mistake whose answer is on screen, and the answer
+GIVEN = "due answers"  # session key: the day, and the ids of its queue that were answered in this session, in turn
+ANSWERED = "due answered"  # session key: the drill or mistake whose answer is on screen, the answer, and its place
 MINUTES = "15"  # of the mock interview that is suggested
 END = "due-end"  # key of a container
 
@@ -30,10 +30,11 @@ def show(view: View) -> None:
     """Draw the question that comes next, the answer to the one before it, or what to go on with."""
     aloud.take_up()
     today = progress.today().isoformat()
-    waiting, n = compute.queue(progress.get(), today), _given()
+    waiting = compute.queue(progress.get(), today)
+    n = len({*_given()} - {*waiting})  # done; what could not be said is answered, and not done
     if ANSWERED in st.session_state:
-        asked, given = st.session_state[ANSWERED]
-        _answer(asked, given, f"{n} of {n + len(waiting)} due", bool(waiting))
+        asked, given, place = st.session_state[ANSWERED]
+        _answer(asked, given, place, bool(waiting))
     elif not waiting:
         _end(n)
     else:
@@ -55,7 +56,7 @@ def _ask(id: str, place: str) -> None:
         st.caption(_about(asked, place))
         one.draw(asked)
     with st.container(key=attempts.ASKED):
-        one.ask(asked, key, partial(_take, asked))
+        one.ask(asked, key, partial(_take, id, asked, place))
 
 
 def _about(asked: Question, place: str) -> str:
@@ -116,30 +117,30 @@ def _mock() -> None:
 # ---- what is pressed
 
 
-def _given() -> int:
-    """Return how many answers of this day's queue were given in this session."""
-    day, n = st.session_state.get(COUNT, ("", 0))
-    return n if day == progress.today().isoformat() else 0
+def _given() -> tuple[str, ...]:
+    """Return what of this day's queue was answered in this session, in turn."""
+    day, ids = st.session_state.get(GIVEN, ("", ()))
+    return ids if day == progress.today().isoformat() else ()
 
 
-def _counted() -> None:
-    st.session_state[COUNT] = progress.today().isoformat(), _given() + 1
+def _counted(id: str) -> None:
+    st.session_state[GIVEN] = progress.today().isoformat(), (*_given(), id)
 
 
 def _said(card: spoken.Card) -> None:
     """Go on after a spoken question was graded."""
-    _counted()
+    _counted(card.id)
     aloud.close()
     state.change(card="")
     state.rerun("tabs")
 
 
-def _take(asked: Question, key: str) -> None:
+def _take(id: str, asked: Question, place: str, key: str) -> None:
     given = one.given_answer(asked, key)
     if given is not None:
         attempts.record(asked, given)
-        st.session_state[ANSWERED] = asked, given
-        _counted()
+        st.session_state[ANSWERED] = asked, given, place
+        _counted(id)
     state.rerun("tabs")
 
 
@@ -151,6 +152,6 @@ def _next() -> None:
 def move_on() -> None:
     """Move the keyboard's focus on, and bring what has appeared to sight."""
     answered, points = ANSWERED in st.session_state, aloud.appeared()
-    at = f"due {_given()} {answered} {aloud.place()}"
+    at = f"due {len(_given())} {answered} {aloud.place()}"
     focus_next(at, [*attempts.NEXT, *attempts.SPOKEN], attempts.OR_ELSE)
     in_sight(at, *([attempts.ANSWERED] if answered else [END, attempts.QUESTION, attempts.ASKED, points]))

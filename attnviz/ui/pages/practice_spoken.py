@@ -51,7 +51,8 @@ def show_card(card: Card, known: compute.CardState | None, then: Callable[[Card]
     st.caption(" · ".join(filter(None, asked)))
     with st.container(key=ASKED):
         st.markdown(f"## {escaped(compute.filled(card.question, card))}")
-    spoken_timer(card.id, over=st.session_state.get(POINTS) == card.id, key="spoken-timer")
+    before = (known.seen if known else 0) - is_graded(card.id)  # answers, without the one that is on screen still
+    spoken_timer(f"{card.id} {before}", over=st.session_state.get(POINTS) == card.id, key="spoken-timer")
     if st.session_state.get(POINTS) == card.id:
         with st.container(key=POINTS_SHOWN):
             _points(card)
