@@ -164,6 +164,22 @@ class Route:
         """Return the minutes of the items that are not done."""
         return sum(self.items[n - 1].minutes_on(progress, today) for n in self.left(progress, today))
 
+    def minutes_ahead(self, progress: Progress, today: str, *, again: bool) -> int:
+        """Return the minutes of the items with which it goes on, or of all where it is begun again.
+
+        The first of them takes none if it asks what is due and nothing is: to open it is to have done it.
+        """
+        ahead = [self.items[n - 1] for n in self.left(progress, today)] if not again else list(self.items)
+        begins_empty = bool(ahead) and ahead[0].comes_back and not progress.due(today)
+        return sum(item.minutes_on(progress, today) for item in ahead[begins_empty:])
+
+    def title_on(self, progress: Progress, today: str) -> str:
+        """Return its title; while it is not done, with the minutes of this day where what is due takes more."""
+        if not self.left(progress, today):
+            return self.title
+        minutes = sum(item.minutes_on(progress, today) for item in self.items)
+        return self.title.replace(f"{self.minutes} minutes", f"{max(minutes, self.minutes)} minutes")
+
     def starts(self) -> list[int]:
         """Return the minute at which each item begins, from the start of its day."""
         begin = [0] * len(self.items)

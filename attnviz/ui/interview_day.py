@@ -34,6 +34,15 @@ def choose(suggest: bool = False) -> None:
         )
 
 
+def heading() -> str:
+    """Head what prepares for an interview: when it is, a question while that is not known."""
+    today, on = progress.today(), _on()
+    if not on:
+        return "Interview tomorrow?"
+    words = {today.isoformat(): "today", _in(1): "tomorrow"}
+    return f"Interview {words.get(on, f'on {day(on)}')}"
+
+
 def said() -> str:
     """Say, after another sentence, that a coming interview is considered; "" without one."""
     on = _on()

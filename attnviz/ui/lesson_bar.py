@@ -163,7 +163,8 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool, open_now: s
     if s.present:
         presenter.tools(s)
         return
-    st.button("All lessons", key="lesson-home", shortcut="L", icon=":material/list:", on_click=_home)
+    home = "All items" if s.route else "All lessons"
+    st.button(home, key="lesson-home", shortcut="L", icon=":material/list:", on_click=_home)
     st.button("Leave", key="lesson-leave", icon=":material/close:", on_click=_leave)
     if number == 1:
         with st.container(key="lesson-present-key", width="content"):  # not on touch screens or in a low bar: bars.css

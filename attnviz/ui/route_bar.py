@@ -144,7 +144,7 @@ def position(s: Settings, *, whole: bool) -> str:
     at = f"tem {route.at(s.route_item)} of {len(route.items)}, {then}"
     later = f", {len(skipped)} of them skipped" if skipped else ""
     of = f" ({count(len(left), 'item')} not done{later})" if left else ""
-    return f"{route.title}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
+    return f"{route.title_on(kept, today)}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
 
 
 def next_button(primary: bool = True) -> None:
@@ -244,6 +244,12 @@ def open_item() -> tuple[str, str] | None:
         return None
     item = route.item(route.opens(kept, today))
     return route.name, f"{item.title}, {count(item.minutes_on(kept, today), 'minute')}"
+
+
+def minutes_today(name: str, *, again: bool) -> int:
+    """Return the minutes that a route takes today, with what is due: all of it again, or what is left of it."""
+    route = _route(name)
+    return route.minutes_ahead(progress.get(), progress.today().isoformat(), again=again) if route else 0
 
 
 def through_on(name: str) -> str:

@@ -170,3 +170,40 @@ def test_on_the_day_of_the_interview_the_front_page_offers_what_is_due_and_the_n
     gone = opened(FRONT, {"progress": replace(kept, routes={of.name: through_})})
     assert "begin-interview-today" not in buttons(gone)
     assert "begin-interview-today" not in buttons(opened(FRONT, {"progress": replace(kept, interview=InterviewDay())}))
+
+
+def test_the_front_page_announces_the_minutes_of_the_day_as_they_are_one_press_later():
+    day = TODAY.isoformat()
+    aloud = ("why-root-d", "swiglu", "absorption", "bytes-per-token", "gqa-same-flops")
+    ids = (*aloud, "drill:wavelength", "mistake:rope_on_values")
+    kept = Progress(cards={id: CardState(day, 1, 2.5, 1) for id in ids}, interview=InterviewDay(day, AT))
+    app = opened(FRONT, {"progress": kept})
+    minutes = 5 * 3 + 2 * 2 + 3 * 2  # answers, missed ones, three items with numbers
+    label = f"**Your interview is today: {minutes} minutes for 7 questions that are due, and the numbers to remember**"
+    assert app.button(key="begin-interview-today").label == label
+    assert "## Interview today" in said(app) and "Interview tomorrow?" not in said(app)
+    press(app, "begin-interview-today")
+    assert minutes_left(app) == minutes
+    press(app, "route-fold")
+    assert f"Interview today: {minutes} minutes, item 1 of 4" in said(app)
+    app = opened(FRONT, {"progress": replace(kept, cards={})})
+    label = "**Your interview is today: 6 minutes for the numbers to remember**"
+    assert app.button(key="begin-interview-today").label == label
+    press(app, "begin-interview-today")
+    assert minutes_left(app) == 6
+
+
+def test_once_the_day_is_done_the_front_page_says_so_and_what_is_due_is_not_done():
+    day, of = TODAY.isoformat(), routes.route("interview-today")
+    through_ = RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)
+    kept = Progress(interview=InterviewDay(day, AT), routes={of.name: through_})
+    assert "You are done for today." in opened(FRONT, {"progress": kept}).success[0].value
+    due = opened(FRONT, {"progress": replace(kept, cards={"swiglu": CardState(day, 1, 2.5, 1)})})
+    assert "done for today" not in due.success[0].value and due.button(key="due")
+
+
+def test_the_button_that_the_message_on_the_day_names_is_in_the_bar_of_a_lesson_too():
+    app = opened(FRONT)
+    press(app, "begin-interview-20")
+    assert "lesson" in linked(app) and "“All items” in the bar" in app.toast[0].value
+    assert app.button(key="lesson-home").label == "All items"

@@ -71,12 +71,20 @@ def first_thing(view: View) -> None:
 
 def _on_the_day(today: str) -> bool:
     """Offer the route for the morning of the interview, unless it was done today; return whether it is offered."""
-    if progress.get().interview_on(today) != today or (on := route_bar.through_on(TODAY)) == today:
+    kept = progress.get()
+    if kept.interview_on(today) != today:
         return False
+    if (on := route_bar.through_on(TODAY)) == today:
+        more = "" if kept.due(today) else " You are done for today."
+        st.success(f"All that the day of your interview asks is done.{more}", icon=":material/check_circle:")
+        return False
+    minutes, due = route_bar.minutes_today(TODAY, again=bool(on)), len(kept.due(today))
+    asked = f"{count(due, 'question')} that {'is' if due == 1 else 'are'} due, and " if due else ""
     with st.container(key="on-the-day"):
         st.button(
-            "**Your interview is today: 10 minutes for what is due and the numbers**", key=f"begin-{TODAY}",
-            type="primary", icon=":material/event:", on_click=route_bar.start, args=(TODAY, bool(on)),
+            f"**Your interview is today: {count(minutes, 'minute')} for {asked}the numbers to remember**",
+            key=f"begin-{TODAY}", type="primary", icon=":material/event:", on_click=route_bar.start,
+            args=(TODAY, bool(on)),
         )  # fmt: skip
     return True
 
@@ -190,7 +198,7 @@ def routes() -> None:
     """Buttons that lead through a route; the last one that was opened goes on where it was."""
     last, done = progress.get().route(), {name: route_bar.done_on(name) for name in ROUTES}
     with st.container(border=True, gap="xxsmall", key=_awaited("-routes")):
-        st.markdown("## Interview tomorrow?")
+        st.markdown(f"## {interview_day.heading()}")
         st.caption("One thing after the other, chosen for you. Close the browser and go on later.")
         with st.container(horizontal=True, gap="small", key="routes"):
             for name, label in ROUTES.items():
