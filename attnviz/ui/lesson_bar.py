@@ -115,7 +115,10 @@ def _still_to_do(lesson: Lesson, number: int, text: str) -> str | None:
     """Say what is still to be done at a step; None where it asks nothing on its page, or nothing any more."""
     step = lesson.step(number)
     kept, today = progress.get(), progress.today().isoformat()
-    through = number == len(lesson.steps) and lesson.name in kept.lessons and bool(kept.lessons[lesson.name].done)
+    read = lesson.name in kept.lessons and bool(kept.lessons[lesson.name].done)
+    if state.current().route_run > 1:  # its questions are others than those that were answered
+        read = route_bar.is_done()
+    through = number == len(lesson.steps) and read
     if not step.asks:
         return None
     asked = Item(step.title, step.page, step.link, lesson.minutes, text)
@@ -175,7 +178,8 @@ def _caption(s: Settings, lesson: Lesson, number: int, open_now: str | None, *, 
     """Say where the person is and, at the last step, whether the lesson is done; with the whole text, in what."""
     said = [_where(lesson, number)]
     if number == len(lesson.steps):
-        said += ["lesson done" if open_now is None else "done once answered, or with “Next”"]
+        or_next = "" if s.route else ", or with “Next”"  # a route leaves it as skipped
+        said += ["lesson done" if open_now is None else f"done once answered{or_next}"]
     if whole and (element := ELEMENTS.get(lesson.step(number).target)):
         said += [f"Look at: {element.name}"]
     return " · ".join([*said, *[lesson.title] * whole, *[route_bar.position(s, whole=whole)] * bool(s.route)])

@@ -150,14 +150,14 @@ def position(s: Settings, *, whole: bool) -> str:
 def next_button(primary: bool = True) -> None:
     """Button that leaves the item and opens the next one; it says so where the item is left undone.
 
-    primary: whether nothing is to be done here.
+    primary: whether nothing is to be done here. At a lesson's last step, what it asks on its page is the item's.
     """
     route, s = _open_route(), state.current()
     if route is None:
         return
     here = route.at(s.route_item)
     following = route.following(here, progress.get(), progress.today().isoformat())
-    done = here not in _left(route) or _does_by_next(route.item(here), s)
+    done = here not in _left(route) or (primary and _does_by_next(route.item(here), s))
     label = ("Next: " if done else "Skip to: ") + route.item(following).title
     st.button(
         label if following else "That was all" if done else "Skip to the end", key="route-next", shortcut="J",

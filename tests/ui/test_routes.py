@@ -330,3 +330,36 @@ def test_the_minutes_left_are_those_of_the_items_that_are_not_done_whatever_show
     after_mistake = after_lesson - mistake.minutes
     steps = len(lessons.lesson(lesson.link["lesson"]).steps)
     assert seen == [of.minutes] * (steps - 1) + [after_lesson] * 3 + [after_mistake] * 2
+
+
+@pytest.mark.parametrize("run", [1, 2])
+def test_a_lesson_whose_set_is_not_answered_is_left_as_skipped_and_is_done_once_it_is(run):
+    of = routes.route("interview-60", run)
+    number, item = next((n, each) for n, each in enumerate(of.items, 1) if each.link.get("lesson") == "cache-cost")
+    lesson = lessons.lesson("cache-cost")
+    lessons_done = {} if run == 1 else through(lesson.name)
+    at = {"lesson": lesson.name, "route": of.name, "route_item": str(number), "route_run": str(run)}
+    before = Progress(lessons_done, routes={of.name: RouteState(AT, AT, round=run)})
+    last = routes.place(of, number, Progress({lesson.name: LessonState(len(lesson.steps))}))[1].to_link()
+    app = opened(PRACTICE, {"progress": before}, **last)
+    assert linked(app).items() >= {k: v for k, v in at.items() if v != "1"}.items()
+    press(app, "start-set")
+    next(button for button in app.button if button.label == "I do not know").click()
+    checked(app.run())
+    following = of.items[number].title
+    assert app.button(key="route-next").label == f"Skip to: {following}" and not next_is_primary(app)
+    assert "done once answered" in said(app) and "or with “Next”" not in said(app)
+    press(app, "next")
+    while not_known := [button for button in app.button if button.label == "I do not know"]:
+        not_known[0].click()  # also what is repeated, as it was missed
+        checked(app.run())
+        press(app, "next")
+    assert app.button(key="route-next").label == f"Next: {following}" and next_is_primary(app)
+    kept = app.session_state["progress"]
+    assert item.is_done(kept, state_of(app, of.name), TODAY.isoformat()) and state_of(app, of.name).skipped == ()
+
+    app = opened(PRACTICE, {"progress": before}, **last)
+    press(app, "route-next")
+    assert linked(app)["route_item"] == str(number + 1)
+    assert (state_of(app, of.name).done, state_of(app, of.name).skipped) == ((), (item.id,))
+    assert bool(app.session_state["progress"].lessons.get(lesson.name, LessonState(1)).done) == (run == 2)
