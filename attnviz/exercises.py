@@ -46,12 +46,17 @@ SOLID_DAYS = 21  # a card that comes back after so many days is known well
 
 @dataclass(frozen=True)
 class CardState:
-    """When a card is due (an ISO date), the days since it was asked, its ease, and how often it was answered."""
+    """When a card is due (an ISO date), the days since it was asked, its ease, and how often it was answered.
+
+    missed: of a drill, the seed of the question that was missed and, if it is known, the place of the mistake among
+    those that its kind knows, such as "471100:2"; "" if it was kept before that was.
+    """
 
     due: str
     interval_days: int
     ease: float
     seen: int
+    missed: str = ""
 
     def comes_back(self, interview: str) -> str:
         """Return the day on which it comes back: when it is due or, unless it is solid, before an interview.

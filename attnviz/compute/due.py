@@ -6,6 +6,7 @@ id. So their number is bounded, and a drill comes back with other numbers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import date, timedelta
@@ -17,7 +18,8 @@ from attnviz.compute.practice import Attempt
 from attnviz.compute.view import View
 from attnviz.exercises import DRILL, MISTAKE, CardState
 from attnviz.phrases import count, day, listed
-from attnviz.practice.drills import KINDS, Question, make
+from attnviz.practice.drills import KINDS, Question
+from attnviz.practice.drills.again import another, place_of
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.practice.drills.ranks import rank
 from attnviz.practice.spoken.schedule import AGAIN, GOOD, after, known_best, missed
@@ -26,6 +28,7 @@ from attnviz.session.progress import Progress
 from attnviz.session.settings import Settings
 
 FORMS = ("answer", "drill", "mistake")
+_MISSED = re.compile(r"([0-9]{1,10})(?::([0-9]{1,2}))?")  # the seed, and the place of the mistake
 
 
 def form_of(id: str) -> str:
@@ -94,10 +97,15 @@ def when_next(progress: Progress, today: str) -> str:
 
 
 def question(id: str, state: CardState) -> Question:
-    """Return the drill or mistake as a question: for each time that it comes back another one of its kind."""
-    seed = rank("due", id, state.seen) % 10**6
+    """Return the drill or mistake as a question: for each time that it comes back another one of its kind.
+
+    A drill asks about what was missed, as far as that is kept.
+    """
     if id.startswith(DRILL):
-        return make(id.removeprefix(DRILL), seed)
+        found = _MISSED.fullmatch(state.missed)
+        seed, place = (each and int(each) for each in found.groups()) if found else (None, None)
+        return another(id.removeprefix(DRILL), "due", id, state.seen, seed=seed, place=place)
+    seed = rank("due", id, state.seen) % 10**6
     name = id.removeprefix(MISTAKE)
     return interview.of_mistake(name, seed) or _on_effect(name)
 
@@ -120,11 +128,20 @@ def id_of(asked: Question) -> str:
     return MISTAKE + name if name != asked.kind and name in MISTAKES else ""
 
 
-def answered(progress: Progress, id: str, right: bool, today: date) -> Progress:
+def missed_in(asked: Question, given: str) -> str:
+    """Return what is kept of a missed drill, as `CardState.missed` has it; "" for other questions."""
+    if asked.kind not in KINDS:
+        return ""
+    place = place_of(asked, given)
+    return f"{asked.seed}" if place is None else f"{asked.seed}:{place}"
+
+
+def answered(progress: Progress, id: str, right: bool, today: date, what: str = "") -> Progress:
     """Return the progress after a drill or mistake was answered: missed, it is due the next day.
 
     On the day of the interview, after which it would come too late, it is due again the same day, as an answer that
     could not be said is. A right answer counts for what is due; before that, it does not postpone what was missed.
+    what: of a drill, what is kept of the question if it was missed.
     """
     state = progress.cards.get(id)
     if not id or (right and id not in progress.due(today.isoformat())):
@@ -132,13 +149,17 @@ def answered(progress: Progress, id: str, right: bool, today: date) -> Progress:
     is_the_day = progress.interview_on(today.isoformat()) == today.isoformat()
     wrong = after(state, AGAIN, today) if is_the_day else missed(state, today)
     after_it = after(state, GOOD, today) if right else wrong
+    if not right and after_it is not state:  # the first time on this day
+        after_it = replace(after_it, missed=what)
+    elif state:
+        after_it = replace(after_it, missed=state.missed)
     return replace(progress, cards={**progress.cards, id: after_it})
 
 
 def after_attempt(progress: Progress, attempt: Attempt, today: date) -> Progress:
     """Return the progress after an attempt without feedback; what was not reached in it was not missed."""
-    for asked, grade, _ in zip(attempt.questions, attempt.grades(), attempt.stamps, strict=False):
-        progress = answered(progress, id_of(asked), grade.right, today)
+    for asked, given, grade, _ in zip(attempt.questions, attempt.given, attempt.grades(), attempt.stamps, strict=False):
+        progress = answered(progress, id_of(asked), grade.right, today, missed_in(asked, given))
     return progress
 
 

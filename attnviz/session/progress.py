@@ -205,8 +205,8 @@ def _joined(a: Mapping[str, _T], b: Mapping[str, _T], merged: Callable[[_T, _T],
     return {**a, **{name: merged(a[name], state) if name in a else state for name, state in b.items()}}
 
 
-def _how_often(card: CardState) -> tuple[int, str, int, float]:
-    return card.seen, card.due, card.interval_days, card.ease
+def _how_often(card: CardState) -> tuple[int, str, int, float, str]:
+    return card.seen, card.due, card.interval_days, card.ease, card.missed
 
 
 def _as_json(value: object) -> str:
@@ -237,7 +237,7 @@ def parsed(text: str) -> tuple[Progress, str]:
         _entries(record, "mistakes", state(MistakeState, found=flag, at=time)),
         _entries(record, "drills", _pair),
         _missed(record.get("missed")),
-        _entries(record, "cards", state(CardState, due=day, interval_days=count, ease=ease, seen=count)),
+        _entries(record, "cards", state(CardState, due=day, interval_days=count, ease=ease, seen=count, missed=name)),
         _entries(record, "tasks", state(TaskState, passed=day, last=name, at=time)),
         tuple(_mocks(record.get("mocks"))),
         _entries(record, "routes", _route_state),

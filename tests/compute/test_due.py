@@ -104,7 +104,7 @@ def test_what_was_not_reached_in_an_interview_was_not_missed() -> None:
     attempt = Attempt((card, *drills), 0.0, 900.0, feedback=False, of="interview")
     attempt = attempt.answer("said 0", 10.0).answer("", 20.0)
     kept = due.after_attempt(Progress(), attempt, SUNDAY)
-    assert kept.cards == {DRILL: CardState("2026-11-30", 1, 2.3, 1)}
+    assert kept.cards == {DRILL: CardState("2026-11-30", 1, 2.3, 1, "1")}
 
 
 def test_two_tabs_and_a_file_keep_what_was_missed() -> None:

@@ -136,9 +136,9 @@ def test_the_next_day_the_missed_drills_are_those_that_are_not_right_now_either(
 def test_a_drill_missed_in_a_set_and_a_mistake_shown_in_a_hunt_are_due_tomorrow() -> None:
     app = opened(PRACTICE, subject="heads", questions="2")
     press(app, "start-set")
-    kind = app.session_state["practice attempt"].question.kind
+    asked = app.session_state["practice attempt"].question
     pressed(app, "I do not know")
-    assert kept(app).cards == {f"drill:{kind}": CardState(TOMORROW, 1, 2.3, 1)}
+    assert kept(app).cards == {f"drill:{asked.kind}": CardState(TOMORROW, 1, 2.3, 1, str(asked.seed))}
     app = opened(MISTAKES, {"progress": kept(app)}, mistake="mask_after_softmax", hunt="1")
     press(app, "skip-line")
     assert kept(app).cards[MISTAKE] == CardState(TOMORROW, 1, 2.3, 1) and len(kept(app).cards) == 2

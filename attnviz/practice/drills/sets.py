@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attnviz.exercises import SUBJECTS
+from attnviz.practice.drills.again import another
 from attnviz.practice.drills.question import KINDS, Question, kinds_of, make
 from attnviz.practice.drills.ranks import rank
 
@@ -151,7 +152,7 @@ class Progress:
         others = tuple(missed for missed in self.missed if missed is not before)
         gap = 0 if not right else len(GAPS) if before is None else before.gap + 1
         if gap < len(GAPS):
-            id = f"{question.kind}:{rank('repeated', question.id) % 10**6}" if gap else question.id
+            id = another(question.kind, "repeated", question.id, seed=question.seed).id if gap else question.id
             others = (*others, Missed(id, gap, self.answered + 1 + GAPS[gap]))
         return Progress(counts, others)
 

@@ -69,7 +69,8 @@ def record(question: Question, given: str) -> None:
     right = question.grade(given).right
     if question.kind in compute.KINDS:
         kept.record(**compute.to_store(progress().after(question, right)))
-    kept.record(cards=due.answered(kept.get(), due.id_of(question), right, kept.today()).cards)
+    what = due.missed_in(question, given)
+    kept.record(cards=due.answered(kept.get(), due.id_of(question), right, kept.today(), what).cards)
 
 
 def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
