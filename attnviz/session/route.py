@@ -16,14 +16,14 @@ from functools import cached_property
 from urllib.parse import parse_qsl
 
 from attnviz.exercises import DRILL, MISTAKE
-from attnviz.session.lesson import NAME, LessonError, asks, comes_back, fields_of, seed_in
+from attnviz.session.lesson import NAME, LessonError, asks, comes_back, fields_of, seed_in, target_on
 from attnviz.session.page import Page
 from attnviz.session.pages import PAGES
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress, RouteState
 from attnviz.session.settings import Settings
 
-FIELDS = ("Link", "Minutes", "Day", "Later runs")
+FIELDS = ("Link", "Look at", "Minutes", "Day", "Later runs")
 MINUTES_ALOUD, MINUTES_MISSED = 3, 2  # to answer a question aloud; a drill or a mistake that was missed
 ANOTHER = "Find the line, and say what it does before you see it run."  # text of another mistake than the first run's
 RESERVED = {"route", "route_item", "route_run", "only", "present"}  # settings that an item's link must not contain
@@ -31,7 +31,10 @@ RESERVED = {"route", "route_item", "route_run", "only", "present"}  # settings t
 
 @dataclass(frozen=True)
 class Item:
-    """One item. day: of a route of several days, from 1; 0 otherwise. later: mistakes that later runs ask in turn."""
+    """One item. day: of a route of several days, from 1; 0 otherwise. later: mistakes that later runs ask in turn.
+
+    target: key of the element to look at, "" for none.
+    """
 
     title: str
     page: Page
@@ -40,6 +43,7 @@ class Item:
     text: str
     day: int = 0
     later: tuple[str, ...] = ()
+    target: str = ""
 
     @property
     def id(self) -> str:
@@ -248,7 +252,8 @@ def _item(lines: list[tuple[int, str]], minutes_of: Callable[[str], int]) -> Ite
     later = tuple(each.strip() for each in names.split(",") if each.strip())
     if unknown := [each for each in later if each not in MISTAKES or "mistake" not in link]:
         raise LessonError(line, f"“{unknown[0][:40]}” is not another mistake of this item")
-    return Item(title, page, link, minutes, text, _number(fields, "Day", first, 0), later)
+    target = target_on(fields.get("Look at"), page, link)
+    return Item(title, page, link, minutes, text, _number(fields, "Day", first, 0), later, target)
 
 
 def _number(fields: Mapping[str, tuple[int, str]], name: str, first: int, otherwise: int) -> int:

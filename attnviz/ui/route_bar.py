@@ -16,9 +16,11 @@ import streamlit as st
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
+from attnviz.session.pages import ELEMENTS
 from attnviz.session.settings import Settings
 from attnviz.ui import bars, interview_day, progress, route_end, state
 from attnviz.ui.components.in_sight import from_the_top
+from attnviz.ui.components.lesson_mark import lesson_mark
 
 if TYPE_CHECKING:
     from attnviz.session.lesson import Step
@@ -69,7 +71,11 @@ def _bar(view: View) -> None:
             "Leave", key="route-leave", icon=":material/close:", on_click=_leave,
             type="primary" if ended and not route_end.to_do(route) else "secondary",
         )  # fmt: skip
-    from_the_top(f"{route.name} {here}")
+    if element := ELEMENTS.get(item.target if state.page() == item.page else ""):
+        mark, elsewhere = f"{route.name} {here}", _is_elsewhere(route, s)
+        lesson_mark("", "", element.css_class, element.name, mark, left=elsewhere, answered=False)
+    else:
+        from_the_top(f"{route.name} {here}")
 
 
 def _end_buttons(route: Route) -> None:

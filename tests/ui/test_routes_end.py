@@ -207,3 +207,16 @@ def test_the_button_that_the_message_on_the_day_names_is_in_the_bar_of_a_lesson_
     press(app, "begin-interview-20")
     assert "lesson" in linked(app) and "“All items” in the bar" in app.toast[0].value
     assert app.button(key="lesson-home").label == "All items"
+
+
+def test_each_number_of_the_day_is_marked_where_it_is_drawn_and_is_said_as_the_page_says_it():
+    of = routes.route("interview-today")
+    marked = []
+    for number, item in enumerate(of.items[1:], 2):
+        shown = {element.key for element in item.page.shown(item.link["tab"]) if element.drawing}
+        assert item.target in shown
+        marked.append(item.target)
+        assert not opened(COST, **item.link, route=of.name, route_item=str(number)).exception
+    assert len({*marked}) == 3
+    step = " ".join(said(opened(COST, **of.items[3].link, route=of.name, route_item="4")).split())
+    assert "reads 13.98 GiB of weights and 1 GiB of cache at 3.35 TB" in step and "16.1 GB" not in step
