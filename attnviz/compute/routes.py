@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 from attnviz.compute import lessons
 from attnviz.session.page import Page
 from attnviz.session.progress import Progress
-from attnviz.session.route import Route, noted, parse
+from attnviz.session.route import Item, Route, noted, parse
 from attnviz.session.settings import Settings
 
 FOLDER = Path(__file__).parents[1] / "routes"
 WORKSHOP = "workshop"
 NOTHING = Progress()
+ANOTHER_ALOUD = "Say it with the timer running; then compare with the points."  # text of another card
 
 
 def routes(progress: Progress = NOTHING) -> dict[str, Route]:
@@ -47,7 +49,28 @@ def _read(name: str) -> Route:
 
 @lru_cache(maxsize=64)
 def _in_run(name: str, run: int) -> Route:
-    return _read(name).in_run(run)
+    of = _read(name).in_run(run)
+    taken = {item.link["card"] for item in of.items if "card" in item.link}
+    return of if run == 1 else replace(of, items=tuple(_other_card(item, run, taken) for item in of.items))
+
+
+def _other_card(item: Item, run: int, taken: Collection[str]) -> Item:
+    """Return an item with another card of the same lessons and level, as a later run asks it; itself if none fits."""
+    if "card" not in item.link:
+        return item
+    from attnviz.compute import spoken  # imported late: it would delay a first run
+
+    card = spoken.deck()[item.link["card"]]
+    fit = [
+        id for id, each in spoken.deck().items()
+        if (each.lessons, each.level) == (card.lessons, card.level) and id not in taken
+    ]  # fmt: skip
+    names = [card.id, *fit]
+    name = names[(run - 1) % len(names)]
+    if name == card.id:
+        return item
+    title, text = f"Aloud: another question on “{spoken.SPOKEN[spoken.deck()[name].subject]}”", ANOTHER_ALOUD
+    return replace(item, title=title, text=text, link={**item.link, "card": name}, written=item.title)
 
 
 def _minutes(name: str) -> int:

@@ -33,7 +33,7 @@ RESERVED = {"route", "route_item", "route_run", "only", "present"}  # settings t
 class Item:
     """One item. day: of a route of several days, from 1; 0 otherwise. later: mistakes that later runs ask in turn.
 
-    target: key of the element to look at, "" for none.
+    target: key of the element to look at, "" for none. written: the title in its file, where a run has another.
     """
 
     title: str
@@ -44,11 +44,12 @@ class Item:
     day: int = 0
     later: tuple[str, ...] = ()
     target: str = ""
+    written: str = ""
 
     @property
     def id(self) -> str:
-        """Its name in the progress: the title in lower case, with hyphens."""
-        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")[:100]
+        """Its name in the progress: the title of its file in lower case, with hyphens."""
+        return re.sub(r"[^a-z0-9]+", "-", (self.written or self.title).lower()).strip("-")[:100]
 
     @cached_property
     def opened(self) -> Settings:

@@ -178,3 +178,16 @@ def test_what_is_optional_in_a_lesson_is_not_asked_by_it():
     last = LESSONS[MLA].steps[-1]
     assert last.optional and not last.asks and last.link["task"] == "mla"
     assert sum(step.optional for each in LESSONS.values() for step in each.steps) == 1
+
+
+@pytest.mark.parametrize("name", ["interview-20", "interview-60", "interview-week"])
+def test_another_run_asks_another_card_of_the_same_lessons_and_level_where_one_fits(name):
+    first, again, deck = routes.route(name), routes.route(name, 2), spoken.deck()
+    pairs = [(a, b) for a, b in zip(first.items, again.items, strict=True) if "card" in a.link]
+    for a, b in pairs:
+        one, other = deck[a.link["card"]], deck[b.link["card"]]
+        assert (one.lessons, one.level, a.id) == (other.lessons, other.level, b.id)
+    changed = [a.link["card"] for a, b in pairs if a.link["card"] != b.link["card"]]
+    assert "gqa-same-flops" in changed and "mla-what-is-cached" not in changed  # no other is on MLA alone at its level
+    asked = [b.link["card"] for _, b in pairs]
+    assert len(asked) == len({*asked})
