@@ -46,7 +46,7 @@ ANSWERED = """n => n === [...document.querySelectorAll("tbody tr")]
 
 def has_answered(page: Page, n: int) -> None:
     """Wait until the Practice page says that so many questions were answered."""
-    page.wait_for_function(ANSWERED, arg=n)
+    page.wait_for_function(ANSWERED, arg=n, polling=50)  # a tab behind another one may have no frames
     settle(page)
 
 
