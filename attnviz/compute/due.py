@@ -163,10 +163,13 @@ def after_attempt(progress: Progress, attempt: Attempt, today: date) -> Progress
     return progress
 
 
-def missed_mistake(progress: Progress) -> str:
-    """Return a mistake that was missed and not found since; "" if there is none."""
-    kept = (id.removeprefix(MISTAKE) for id in sorted(progress.cards) if form_of(id) == "mistake")
-    return next((name for name in kept if name not in progress.mistakes), "")
+def missed_mistake(progress: Progress, today: str) -> str:
+    """Return a mistake that was missed today and comes back tomorrow, and was never found; "" if there is none."""
+    if progress.interview_on(today) == today:  # what is missed then is due the same day; a day later, what was right
+        return ""
+    waiting = (id for id, state in sorted(progress.cards.items()) if state.interval_days == 1 and state.due > today)
+    names = (id.removeprefix(MISTAKE) for id in waiting if form_of(id) == "mistake")
+    return next((name for name in names if name not in progress.mistakes), "")
 
 
 def subjects(progress: Progress, today: str) -> str:

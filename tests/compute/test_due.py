@@ -12,7 +12,7 @@ from attnviz.exercises import CardState
 from attnviz.practice.drills import make
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.session.pages.mistakes import MISTAKES
-from attnviz.session.progress import InterviewDay, Progress, merge, parsed
+from attnviz.session.progress import InterviewDay, MistakeState, Progress, merge, parsed
 
 SUNDAY, MONDAY = date(2026, 11, 29), date(2026, 11, 30)
 TODAY = MONDAY.isoformat()
@@ -111,3 +111,15 @@ def test_two_tabs_and_a_file_keep_what_was_missed() -> None:
     one, other = missed(), due.answered(missed(), DRILL, True, MONDAY)
     assert merge(one, other) == merge(other, one) == merge(merge(one, other), one) == other
     assert parsed(other.json()) == (other, "")
+
+
+def test_a_mistake_is_to_be_found_again_on_the_day_it_was_missed_and_not_once_it_was_answered_rightly() -> None:
+    name, sunday = MISTAKE.removeprefix("mistake:"), SUNDAY.isoformat()
+    assert due.missed_mistake(missed(), sunday) == name and due.missed_mistake(missed(), TODAY) == ""  # it is due
+    right, wrong = (due.answered(missed(), MISTAKE, right, MONDAY) for right in (True, False))
+    assert (due.missed_mistake(right, TODAY), due.missed_mistake(wrong, TODAY)) == ("", name)
+    found = replace(missed(), mistakes={name: MistakeState(True, "2026-11-29T20:00:00Z")})
+    assert due.missed_mistake(found, sunday) == ""
+    on_the_day = replace(missed(), interview=InterviewDay(TODAY, "2026-11-29T08:00:00Z"))
+    again = due.answered(due.answered(on_the_day, MISTAKE, False, MONDAY), MISTAKE, True, MONDAY)
+    assert due.queue(again, TODAY) == [DRILL] and due.missed_mistake(again, TODAY) == ""

@@ -95,12 +95,11 @@ def lead_on() -> None:
 
 
 def _following() -> tuple[str, Callable[..., None], tuple[str, ...]]:
-    kept = progress.get()
     if item := route_bar.open_item():
         return f"Go on: {item[1]}", route_bar.start, (item[0],)
     if label := practice_missed.label():
         return label, practice_missed.repeat, ()
-    if name := compute.missed_mistake(kept):
+    if name := compute.missed_mistake(progress.get(), progress.today().isoformat()):
         return "Find the mistake that you missed", _find, (name,)
     return f"A mock interview of {MINUTES} minutes", _mock, ()
 
