@@ -156,12 +156,19 @@ def position(s: Settings, *, whole: bool) -> str:
 def next_button(primary: bool = True) -> None:
     """Button that leaves the item and opens the next one; it says so where the item is left undone.
 
+    From another lesson than the item's it opens the item, if that is not done.
     primary: whether nothing is to be done here. At a lesson's last step, what it asks on its page is the item's.
     """
     route, s = _open_route(), state.current()
     if route is None:
         return
     here = route.at(s.route_item)
+    if s.lesson not in ("", route.item(here).opened.lesson) and here in _left(route):
+        st.button(
+            f"Next: {route.item(here).title}", key="route-next", shortcut="J",
+            type="primary" if primary else "secondary", on_click=_open, args=(route, here),
+        )  # fmt: skip
+        return
     following = route.following(here, progress.get(), progress.today().isoformat())
     done = here not in _left(route) or (primary and _does_by_next(route.item(here), s))
     label = ("Next: " if done else "Skip to: ") + route.item(following).title

@@ -10,7 +10,7 @@ from attnviz.compute import lessons, routes, workshop
 from attnviz.exercises import CardState
 from attnviz.phrases import day as written_day
 from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState
-from tests.pages import FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
+from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
@@ -363,3 +363,15 @@ def test_a_lesson_whose_set_is_not_answered_is_left_as_skipped_and_is_done_once_
     assert linked(app)["route_item"] == str(number + 1)
     assert (state_of(app, of.name).done, state_of(app, of.name).skipped) == ((), (item.id,))
     assert bool(app.session_state["progress"].lessons.get(lesson.name, LessonState(1)).done) == (run == 2)
+
+
+def test_from_the_end_of_another_lesson_than_the_items_it_leads_to_the_item_and_skips_nothing():
+    of = routes.routes()["interview-60"]
+    last = lessons.lesson("one-head").settings(7).to_link()
+    app = opened(HEADS, **last, route=of.name)
+    assert "lesson done · item 1 of" in said(app) and next_is_primary(app)
+    assert app.button(key="route-next").label == f"Next: {of.items[0].title}"
+    press(app, "route-next")
+    assert linked(app)["lesson"] == of.items[0].link["lesson"] and "route_item" not in linked(app)
+    kept = app.session_state["progress"]
+    assert kept.routes.get(of.name, RouteState(AT, AT)).skipped == () and kept.lessons["one-head"].done
