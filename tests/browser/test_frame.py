@@ -102,14 +102,17 @@ TABS_ON_TOP = "Math.abs(document.querySelector('.st-key-control-tab').getBoundin
 
 
 def test_a_link_to_a_tab_opens_at_the_tabs_and_one_to_a_step_of_a_lesson_at_the_top(visits: Callable) -> None:
-    lesson = "query_groups?lesson=many-heads&tab=alike"
-    for address, page in visits(["query_groups?tab=alike", lesson], width=NARROW):
+    lesson, seen_anyway = "query_groups?lesson=many-heads&tab=alike", "practice?tab=write"
+    for address, page in visits(["query_groups?tab=alike", seen_anyway, lesson], width=NARROW):
         main = page.get_by_test_id("stMain")
         if address == "query_groups?tab=alike":
             page.wait_for_function(TABS_ON_TOP)
             page.mouse.move(100, 500)
             page.mouse.wheel(0, -100_000)  # what the user does is not undone
             page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop === 0")
+            page.wait_for_timeout(500)
+        elif address == seen_anyway:
+            expect(page.get_by_role("heading", level=1)).to_be_in_viewport(ratio=1)
             page.wait_for_timeout(500)
         else:
             expect(page.locator(".st-key-tab-mark")).to_have_count(0)

@@ -1,4 +1,5 @@
-// Scrolls to the tabs of the page until all is drawn and nothing has moved for a while, or the user does something.
+// Scrolls to the tabs of the page until all is drawn and nothing has moved for a while, or the user does something. Tabs in the first
+// third of the window are seen without: there the page's title stays in sight.
 import { above, begun, boxOf, whenUsed } from "./call.js";
 import { isIdle, isPending, main } from "../../server/page.js";
 
@@ -14,9 +15,9 @@ export default function ({ parentElement }) {
     const place = tabs ? Math.round(boxOf(tabs).top + main().scrollTop) : null, layout = `${place} ${main().scrollHeight}`;
     if (until.aborted || performance.now() - moved > STILL || performance.now() - began > AT_MOST) return;
     const { scrollTop, clientHeight, scrollHeight } = main(), ends = scrollTop + clientHeight >= scrollHeight - 2;
-    const tooShort = ends && place - top > scrollTop + 2; // what makes the page longer is still to come
+    const to = place < clientHeight / 3 ? 0 : place - top, tooShort = ends && to > scrollTop + 2; // what makes the page longer is still to come
     if (place === null || tooShort || layout !== last || !isIdle() || isPending(main())) moved = performance.now();
-    if (place !== null && layout !== last) main().scrollTo(0, place - top); // not when only something else has scrolled
+    if (place !== null && layout !== last) main().scrollTo(0, to); // not when only something else has scrolled
     last = layout;
     setTimeout(turn, TURN);
   };
