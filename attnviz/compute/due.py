@@ -21,7 +21,7 @@ from attnviz.phrases import count, day, listed
 from attnviz.practice.drills import KINDS, Question
 from attnviz.practice.drills.again import another, place_of
 from attnviz.practice.drills.answers import ChoiceAnswer
-from attnviz.practice.drills.ranks import rank
+from attnviz.practice.drills.ranks import seed_of
 from attnviz.practice.spoken.schedule import AGAIN, GOOD, after, known_best, missed
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress
@@ -105,7 +105,7 @@ def question(id: str, state: CardState) -> Question:
         found = _MISSED.fullmatch(state.missed)
         seed, place = (each and int(each) for each in found.groups()) if found else (None, None)
         return another(id.removeprefix(DRILL), "due", id, state.seen, seed=seed, place=place)
-    seed = rank("due", id, state.seen) % 10**6
+    seed = seed_of("due", id, state.seen)
     name = id.removeprefix(MISTAKE)
     return interview.of_mistake(name, seed) or _on_effect(name)
 
@@ -129,7 +129,7 @@ def id_of(asked: Question) -> str:
 
 
 def missed_in(asked: Question, given: str) -> str:
-    """Return what is kept of a missed drill, as `CardState.missed` has it; "" for other questions."""
+    """Return a missed drill's seed and which known mistake was made, as `CardState.missed`; "" for other questions."""
     if asked.kind not in KINDS:
         return ""
     place = place_of(asked, given)
@@ -141,7 +141,7 @@ def answered(progress: Progress, id: str, right: bool, today: date, what: str = 
 
     On the day of the interview, after which it would come too late, it is due again the same day, as an answer that
     could not be said is. A right answer counts for what is due; before that, it does not postpone what was missed.
-    what: of a drill, what is kept of the question if it was missed.
+    what: of a drill, what `missed_in` returns, to be stored if the answer is wrong.
     """
     state = progress.cards.get(id)
     if not id or (right and id not in progress.due(today.isoformat())):

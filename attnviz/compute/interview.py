@@ -15,7 +15,7 @@ from attnviz.compute.taught import Taught, taught
 from attnviz.compute.view import View
 from attnviz.practice.drills import KINDS, Question, make, question_set
 from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
-from attnviz.practice.drills.ranks import rank
+from attnviz.practice.drills.ranks import rank, seed_of
 from attnviz.practice.drills.sets import Limits, kinds_at, left_of
 from attnviz.practice.spoken.schedule import AGAIN, GOOD, HARD
 from attnviz.session.lesson import page_and_link
@@ -66,11 +66,11 @@ def questions(
         return [asked for name in others if (asked := of_mistake(name, rank(of, name)))][:n]
     if form == "code":
         kinds = left_of((only.kinds(CODE_KINDS) if only else ()) or CODE_KINDS, without, n)
-        return [make(kind, rank(of, kind, i) % 10**6) for i, kind in enumerate(kinds_at(of, kinds, n))]
+        return [make(kind, seed_of(of, kind, i)) for i, kind in enumerate(kinds_at(of, kinds, n))]
     if only:
         kinds = left_of([kind for kind in only.kinds(KINDS) if kind not in CODE_KINDS], without, n)
         groups = {kind: only.lesson_of(KINDS[kind].lessons) for kind in kinds}
-        return [make(kind, rank(of, kind, 0) % 10**6) for kind in _in_turn(of, groups)[:n]]
+        return [make(kind, seed_of(of, kind, 0)) for kind in _in_turn(of, groups)[:n]]
     drawn = question_set("", 3, 3 * n, seed, Limits(frozenset(without)))
     return [asked for asked in drawn if asked.kind not in CODE_KINDS][:n]
 

@@ -120,20 +120,13 @@ def _times_expanded(view: View) -> str:
     return f"{flops['expanded'] / flops['absorbed']:.0f}"
 
 
-def _axis(view: View, letter: str) -> str:
-    """Return the size that a letter stands for in the mixer of all layers; a dash where it has none."""
+def _of_mixer(view: View, size: Callable[[Mixer], int | None]) -> str:
+    """Return a size of the mixer of all layers; a dash where it has none, or the layers differ."""
     try:
-        size = _model(view).mixer.axes().get(letter)
+        found = size(_model(view).mixer)
     except ConfigError:  # its layers differ
         return MISSING
-    return f"{size:,}" if size else MISSING
-
-
-def _value_dim(view: View) -> str:
-    try:
-        return str(_model(view).mixer.value_dim)
-    except ConfigError:  # its layers differ
-        return MISSING
+    return f"{found:,}" if found else MISSING
 
 
 def _equal_kv_heads(view: View) -> str:
@@ -256,11 +249,6 @@ def _in_words(n: float) -> str:
     return f"{n / size:,.3g} {word}".strip()
 
 
-def _decimal(n: int) -> str:
-    """Write bytes in decimal gigabytes, which bandwidths are given in."""
-    return f"{n / 1e9:,.3g} GB"
-
-
 def _milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:,.3g} ms"
 
@@ -311,7 +299,7 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
      lambda view: bytes_text(state_bytes(_model(view)))),
     ("published_weights", 'Its weights in bf16: "15.0 GiB"', lambda view: bytes_text(weight_bytes(_model(view)))),
     ("published_weights_gb", 'Its weights in bf16, decimal: "16.1 GB"',
-     lambda view: _decimal(weight_bytes(_model(view)))),
+     lambda view: bytes_text(weight_bytes(_model(view)), binary=False)),
     ("published_even", "Tokens, of all sequences together, whose cache is as large as its weights, both bf16", _even),
     ("published_window", "Tokens of its sliding window", _window),
     ("published_windowed_layers", "Its layers with a sliding window",
@@ -331,10 +319,11 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("published_longest_wavelength", "The wavelength of its slowest pair, in tokens, without scaling", _longest),
     ("published_slow_pairs", "Its pairs that do not complete a turn within the context that it is made for",
      _slow_pairs),
-    ("published_latent", "Numbers of its latent", lambda view: _axis(view, "R")),
-    ("published_rope_key", "Dimensions of its shared RoPE key", lambda view: _axis(view, "P")),
+    ("published_latent", "Numbers of its latent", lambda view: _of_mixer(view, lambda mixer: mixer.axes().get("R"))),
+    ("published_rope_key", "Dimensions of its shared RoPE key",
+     lambda view: _of_mixer(view, lambda mixer: mixer.axes().get("P"))),
     ("published_value_dim", "The width of its values, which comparisons of MLA with MHA, GQA and MQA give their heads",
-     _value_dim),
+     lambda view: _of_mixer(view, lambda mixer: mixer.value_dim)),
     ("published_equal_kv_heads", "KV heads, as wide as its values, that would cache as much as its latent and RoPE key",
      _equal_kv_heads),
     ("published_scores", "Bytes of one layer's scores for the chosen context, all query heads, bf16",
@@ -382,7 +371,7 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("step_read", 'Both in words, with the bytes of all weights: "13.98 GiB of the 14.96 GiB of weights (…) and 1 GiB '
      'of cache"', lambda view: read_text(_answer(view).serving, _step(view))),
     ("step_gb", 'Bytes of weights and cache that it reads, decimal: "16.1 GB"',
-     lambda view: _decimal(_step(view).weight_bytes + _step(view).cache_bytes)),
+     lambda view: bytes_text(_step(view).weight_bytes + _step(view).cache_bytes, binary=False)),
     ("step_time", "The least time that it takes, by the roofline",
      lambda view: _milliseconds(_step(view).seconds(_answer(view).serving.machine))),
     ("step_bound", "What limits it: memory or compute",

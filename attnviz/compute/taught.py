@@ -34,7 +34,7 @@ MISTAKES = {  # by id: the lessons each of which explains what is mistaken; the 
 
 @dataclass(frozen=True)
 class Taught:
-    """The lessons that were read, and the highest level of what is asked."""
+    """The lessons that a route opens before an item, and the highest level of its questions there."""
 
     lessons: frozenset[str]
     level: int

@@ -207,8 +207,11 @@ def _dynamic_factor(scaling: RopeScaling, length: int | None) -> float:
     return scaling.factor * max(length or trained, trained) / trained - (scaling.factor - 1)
 
 
-def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
-    n = len(frequencies)
+def yarn_bounds(n: int, theta: float, s: RopeScaling) -> tuple[float, float]:
+    """Return the last of n pairs that YaRN leaves unchanged and the first that it slows by the whole factor.
+
+    Not whole numbers unless `truncate`.
+    """
 
     def pair_that_turns(times: float) -> float:
         """Return the (fractional) index of the pair that turns this often inside the training context."""
@@ -223,6 +226,12 @@ def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
             f"rope_scaling.original_max_position_embeddings = {s.original_max_position_embeddings} leaves YaRN no pair "
             f"that turns between beta_slow = {s.beta_slow:g} and beta_fast = {s.beta_fast:g} times at theta = {theta:g}"
         )
+    return low, high
+
+
+def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
+    n = len(frequencies)
+    low, high = yarn_bounds(n, theta, s)
     width = (high - low) or 0.001  # a step if the bounds coincide
     slowed = ((torch.arange(n, dtype=torch.float64) - low) / width).clamp(0, 1)  # (n_pairs,), 1 = by the whole factor
     return frequencies * (1 - slowed) + frequencies / s.factor * slowed

@@ -126,7 +126,7 @@ def test_an_added_kind_changes_few_sets_and_leaves_the_questions_of_the_others(m
 
 def test_a_kind_keeps_its_question_when_its_place_changes(monkeypatch):
     monkeypatch.setattr("attnviz.practice.drills.sets.make", lambda name, seed: (name, seed))
-    monkeypatch.setattr("attnviz.practice.drills.sets._shown", str)
+    monkeypatch.setattr("attnviz.practice.drills.sets.statement", str)
     for subject in SUBJECTS:
         before = dict(question_set(subject, 3, 8, 5))
         monkeypatch.setitem(KINDS, "added", Kind("added", subject, 1, KINDS["kv_head_read"].ask))

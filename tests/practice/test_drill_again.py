@@ -7,7 +7,7 @@ import pytest
 from attnviz.compute import due
 from attnviz.exercises import DRILL
 from attnviz.practice.drills import KINDS, Progress, Question, make
-from attnviz.practice.drills.again import CANDIDATES, told_apart
+from attnviz.practice.drills.again import CANDIDATES, mistakes_that_show
 from attnviz.practice.drills.ranks import rank
 from attnviz.session import progress as stored
 
@@ -38,7 +38,8 @@ def test_a_missed_drill_comes_back_where_most_mistakes_show_and_with_another_ans
     asked = back(missed, "")
     assert asked == make(name, asked.seed) and asked.id in {each.id for each in candidates}
     assert asked.answer.shown() != missed.answer.shown() or not others
-    assert len(told_apart(asked.answer)) == max(len(told_apart(each.answer)) for each in others or candidates)
+    most = max(len(mistakes_that_show(each.answer)) for each in others or candidates)
+    assert len(mistakes_that_show(asked.answer)) == most
 
 
 EXAMPLES = {  # what was missed: the words of the question, and of the mistake

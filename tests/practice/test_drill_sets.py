@@ -99,7 +99,7 @@ def test_entries_of_another_version_and_impossible_ones_are_dropped():
 def test_no_kind_is_asked_again_while_another_of_its_subject_waits(subject, level, monkeypatch):
     """In sets of any length: within a subject, two kinds are asked equally often, or one of them once more."""
     monkeypatch.setattr("attnviz.practice.drills.sets.make", lambda name, seed: (name, seed))
-    monkeypatch.setattr("attnviz.practice.drills.sets._shown", str)
+    monkeypatch.setattr("attnviz.practice.drills.sets.statement", str)
     for seed in range(40):
         asked = question_set(subject, level, 150 if not subject else 60, seed)
         of_subject = {name: [] for name in ([subject] if subject else SUBJECTS)}
@@ -119,7 +119,7 @@ def test_no_kind_is_asked_again_while_another_of_its_subject_waits(subject, leve
 def test_every_kind_is_asked_as_often_as_the_others_of_its_subject(monkeypatch):
     """In short sets, over many seeds: none of n kinds is far from 1 / n of the questions."""
     monkeypatch.setattr("attnviz.practice.drills.sets.make", lambda name, seed: name)
-    monkeypatch.setattr("attnviz.practice.drills.sets._shown", str)
+    monkeypatch.setattr("attnviz.practice.drills.sets.statement", str)
     for subject in SUBJECTS:
         names = [name for seed in range(400) for name in question_set(subject, 3, 5, seed)]
         expected = len(names) / len(kinds_of(subject, 3))

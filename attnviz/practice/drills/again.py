@@ -1,4 +1,4 @@
-"""Draw the next question of a kind that was missed: with another answer, and where the mistake gives a wrong one."""
+"""Draw the next question of a missed kind: its answer is another, and the mistake that was made gives a wrong one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from attnviz.practice.drills.answers import (
     NumberAnswer,
     ShapeAnswer,
 )
-from attnviz.practice.drills.question import Question, make
-from attnviz.practice.drills.ranks import rank
+from attnviz.practice.drills.question import Question, make, statement
+from attnviz.practice.drills.ranks import seed_of
 
 CANDIDATES = 24
-MOST = 10**6  # of the seeds
 
 
-def known_mistakes(answer: Answer) -> tuple[str, ...]:
-    """Return the reasons of the known wrong answers, as they are said."""
+def reasons(answer: Answer) -> tuple[str, ...]:
+    """Return the explanations of the known wrong answers."""
     match answer:
         case NumberAnswer():
             return tuple(wrong.explanation for wrong in answer.wrong)
@@ -35,9 +34,12 @@ def known_mistakes(answer: Answer) -> tuple[str, ...]:
     return ()
 
 
-def told_apart(answer: Answer) -> frozenset[str]:
-    """Return the known mistakes by their words: what differs between the questions of a kind are the numbers."""
-    return frozenset(map(_words, known_mistakes(answer)))
+def mistakes_that_show(answer: Answer) -> frozenset[str]:
+    """Return the known mistakes that lead to a wrong answer, each as the words of its explanation.
+
+    Without numbers and letters: the explanations of one mistake differ in these between the questions of a kind.
+    """
+    return frozenset(map(_words, reasons(answer)))
 
 
 def _words(reason: str) -> str:
@@ -45,34 +47,30 @@ def _words(reason: str) -> str:
 
 
 def place_of(question: Question, given: str) -> int | None:
-    """Return which of the known mistakes leads to this answer; None for none of them."""
-    reasons, why = known_mistakes(question.answer), question.grade(given).explanation
-    return reasons.index(why) if why in reasons else None
+    """Return the index in `reasons` of the mistake that leads to this answer; None if no known one does."""
+    known, why = reasons(question.answer), question.grade(given).explanation
+    return known.index(why) if why in known else None
 
 
 @lru_cache(maxsize=256)
 def another(name: str, *parts: object, seed: int | None = None, place: int | None = None) -> Question:
-    """Return the first of the candidates that asks best about what was missed, the same for the same arguments.
+    """Return the candidate that tests best what was missed, the same for the same arguments.
 
-    It tells the person's mistake from the right answer, has another right answer than the missed question, or else
-    another text, and tells apart the most known mistakes: each as far as a candidate does, the first before the others.
-    parts: of the candidates' seeds. seed: of the missed question; place: of the person's mistake in `known_mistakes`.
+    Preferred, in this order: one in which the same mistake gives a wrong answer, one with another right answer, one
+    with another text, and the one in which most known mistakes give a wrong answer.
+    parts: the candidates' seeds are hashes of them. seed: of the missed question; place: of the mistake in `reasons`.
     """
     missed = None if seed is None else make(name, seed)
-    reasons = known_mistakes(missed.answer) if missed else ()
-    mistake = _words(reasons[place]) if place is not None and place < len(reasons) else ""
+    known = reasons(missed.answer) if missed else ()
+    mistake = _words(known[place]) if place is not None and place < len(known) else ""
 
     def fits(asked: Question) -> tuple[bool, bool, bool, int]:
-        told = told_apart(asked.answer)
+        shown = mistakes_that_show(asked.answer)
         other = missed is None or asked.answer.shown() != missed.answer.shown()
-        return mistake in told, other, missed is None or _shown(asked) != _shown(missed), len(told)
+        return mistake in shown, other, missed is None or statement(asked) != statement(missed), len(shown)
 
     return max((make(name, each) for each in _seeds(parts)), key=fits)
 
 
-def _shown(asked: Question) -> tuple[object, ...]:
-    return asked.text, asked.code, asked.maps
-
-
 def _seeds(parts: tuple[object, ...]) -> Iterator[int]:
-    return (rank(*parts, *[n] * bool(n)) % MOST for n in range(CANDIDATES))
+    return (seed_of(*parts, *[n] * bool(n)) for n in range(CANDIDATES))

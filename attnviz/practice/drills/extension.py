@@ -15,7 +15,7 @@ from attnviz.config import ModelConfig
 from attnviz.equations import Equation, Expression, Value, function, number_text
 from attnviz.mechanisms import letter
 from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_scaling import scaled_rope_frequencies
+from attnviz.modules.rope_scaling import scaled_rope_frequencies, yarn_bounds
 from attnviz.practice.drills.answers import HALF, NumberAnswer, known
 from attnviz.practice.drills.extended import METHODS, Extended, extended, leaves_from, rotations, times
 from attnviz.practice.drills.heads import published_with
@@ -302,10 +302,7 @@ def _inside(e: Extended) -> list[int]:
 
 def _share_in_yarn(e: Extended, j: int) -> tuple[str, Expression]:
     """Return the pairs between which YaRN mixes both frequencies, in words, and the share of the old one for pair j."""
-    assert e.trained is not None
-    bounds = [e.width / 2 * math.log(e.trained / (2 * math.pi * n)) / math.log(e.base) for n in (32, 1)]
-    low, high = (math.floor(bounds[0]), math.ceil(bounds[1])) if e.scaling.truncate else (round(n, 2) for n in bounds)
-    assert (e.scaling.beta_fast, e.scaling.beta_slow) == (32, 1)
+    low, high = (round(n, 2) for n in yarn_bounds(e.width // 2, e.base, e.scaling))
     decimals = None if e.scaling.truncate else 2
     first, last = (
         Value(low, "j₁", "where the share of the old frequency is 1", decimals, latex="j_1"),

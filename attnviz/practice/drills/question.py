@@ -55,6 +55,11 @@ class Question:
         return f"{self.kind}:{self.seed}"
 
 
+def statement(question: Question) -> tuple[object, ...]:
+    """Return what a question shows before it is answered; its options, which are shuffled, left out."""
+    return question.text, question.code, question.maps
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of question, registered in KINDS. lessons: those that explain what it asks; none for some kinds."""

@@ -15,6 +15,11 @@ def rank(*parts: object) -> int:
     return int.from_bytes(blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest())
 
 
+def seed_of(*parts: object) -> int:
+    """Return a question's seed from a hash of the parts: below a million, since links and ids contain it."""
+    return rank(*parts) % 10**6
+
+
 def ranked(rng: random.Random, names: Collection[str]) -> list[str]:
     """Return the names in random order. An added name is inserted; the order of the others stays."""
     seed = rng.getrandbits(64)  # one draw whatever the number of names, so that the draws after it stay

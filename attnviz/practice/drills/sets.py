@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills.again import another
-from attnviz.practice.drills.question import KINDS, Question, kinds_of, make
-from attnviz.practice.drills.ranks import rank
+from attnviz.practice.drills.question import KINDS, Question, kinds_of, make, statement
+from attnviz.practice.drills.ranks import rank, seed_of
 
 TRIES = 8  # of a question that is unlike those of its kind in the set
 GAPS = (3, 8, 20)  # answers to other questions until a missed one comes back
@@ -41,15 +41,11 @@ def _another(of: str, name: str, asked: list[Question]) -> Question:
     """Draw the next question of a kind, unlike those already asked as far as there are others, and add it to them."""
     n = len(asked)
     for again in range(TRIES):  # the same question if its place changes
-        question = make(name, rank(of, name, n, *[again] * bool(again)) % 10**6)
-        if all(_shown(question) != _shown(other) for other in asked):
+        question = make(name, seed_of(of, name, n, *[again] * bool(again)))
+        if all(statement(question) != statement(other) for other in asked):
             break
     asked.append(question)
     return question
-
-
-def _shown(question: Question) -> tuple[object, ...]:
-    return question.text, question.code, question.maps
 
 
 def kinds_of_set(subject: str, level: int, n: int, seed: int, limits: Limits = Limits()) -> list[str]:
