@@ -9,7 +9,7 @@ from attnviz.compute.view import View
 from attnviz.cost import Answer, Serving, load_accelerators, load_presets
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.reading import memory_text
-from tests.reading import numbers_in
+from tests.reading import numbers_in, numbers_where
 
 CARDS, PRESETS = load_accelerators(), load_presets()
 SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -30,11 +30,11 @@ def test_llama_3_8b_reads_all_weights_but_the_input_embedding() -> None:
     table = 128_256 * 4096 * 2  # bytes of the input embedding; the output layer has a matrix of its own
     weights = 8_030_261_248 * 2
     assert f"{(weights - table) / 2**30:.2f} GiB of the {weights / 2**30:.2f} GiB of weights" in said
-    assert "of the input embedding only rows" in said
+    assert "only rows of the input embedding" in said
     tied = figures.sentence(Answer(Serving(PRESETS["llama-3.2-1b"], CARDS["h100-sxm"], 8192), 1))
     assert f"reads {1_235_814_400 * 2 / 2**30:.3f} GiB of weights and" in tied  # the output layer reads it all
     mixture = figures.sentence(Answer(Serving(PRESETS["deepseek-v3"], CARDS["b200"].times(16), 8192), 1))
-    assert "of the experts those chosen" in mixture and "on all 16 together" in mixture
+    assert "only the selected experts" in mixture and "on all 16 together" in mixture
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,18 @@ def test_dividing_what_is_printed_gives_the_rate_that_is_printed(id: str, card: 
         assert rate_from(note) == pytest.approx(float(shown.replace(",", "")), abs=unit)
 
 
+def test_a_step_that_arithmetic_limits_says_the_work_and_the_peak_that_give_its_rate() -> None:
+    serving = Serving(PRESETS["llama-2-7b"], CARDS["h100-sxm"].times(8), 16)
+    said = figures.sentence(Answer(serving, 4096))
+    shown = float(re.search(r"at most ([\d,.]+) tokens per second", said)[1].replace(",", ""))
+    (work, peak) = numbers_where("limit: # TFLOP at # TFLOP/s", said)
+    layers = 32 * (4 * 4096**2 + 3 * 4096 * 11_008)
+    scores_and_sums = 4 * 32 * 4096 * 16  # FLOPs of 16 keys, in all layers
+    by_hand = 4096 * (2 * (layers + 32_000 * 4096) + scores_and_sums)
+    assert work == pytest.approx(by_hand / 1e12, rel=1e-3) and peak == 8 * 989
+    assert shown == pytest.approx(4096 * peak / work, rel=2e-3)
+
+
 def test_the_lesson_on_the_cache_prints_the_bytes_of_its_rate() -> None:
     lesson = lessons.lesson("cache-cost")
     (step,) = (each for each in lesson.steps if "{decode_bound}" in each.text)
@@ -71,7 +83,7 @@ def test_what_drivers_report_is_more_than_the_gb_of_the_data_sheet_would_be_as_p
     assert len(reported) >= 14
     for card in reported:
         assert card.data_sheet_gb * 10**9 < card.memory <= card.data_sheet_gb * 2**30, card.name
-        assert "counted in GiB" in memory_text(card) and numbers_in(memory_text(card))[1] == card.data_sheet_gb
+        assert "GB (GiB)" in memory_text(card) and numbers_in(memory_text(card))[1] == card.data_sheet_gb
     assert numbers_in(memory_text(CARDS["mi325x"]))[0] == 256 and numbers_in(memory_text(CARDS["mi300x"]))[0] == 192
     assert memory_text(CARDS["gaudi-3"]) == "119 GiB, the 128 GB of the data sheet read as 10⁹ bytes"
-    assert memory_text(CARDS["h100-sxm"].times(8)).startswith("79.6 GiB each by its driver, sold as 80 GB")
+    assert memory_text(CARDS["h100-sxm"].times(8)).startswith("79.6 GiB each reported by its driver, sold as 80 GB")

@@ -1,4 +1,4 @@
-"""What a decode step reads and what memory there is, in words, so that the numbers beside them can be checked."""
+"""The bytes that a decode step reads, and an accelerator's memory, in words: a rate can be checked from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DIGITS = 4  # one more than a rate is printed with, so that dividing them gives 
 
 
 def read_text(serving: Serving, step: DecodeStep) -> str:
-    """Name the bytes that a step reads, of all weights which, and the caches."""
+    """Say how many bytes of weights and of cache a step reads, and which weights it does not read."""
     read, all_ = (bytes_text(n, digits=DIGITS) for n in (step.weight_bytes, serving.weights_together()))
     weights = f"{read} of weights"
     if read != all_:
@@ -21,7 +21,7 @@ def read_text(serving: Serving, step: DecodeStep) -> str:
 
 
 def limit_text(serving: Serving, step: DecodeStep) -> str:
-    """Name what bounds a step: the bytes that it reads and their rate, or the arithmetic."""
+    """Say what limits a step: the bytes that it reads at a bandwidth, or its FLOPs at a peak."""
     machine = serving.machine
     if step.bound_by(machine) == "compute":
         return f"the arithmetic is the limit: {step.flops / 1e12:,.4g} TFLOP at {machine.flops / 1e12:,g} TFLOP/s"
@@ -35,21 +35,21 @@ def bandwidth_text(machine: Accelerator) -> str:
 
 
 def _left_unread(serving: Serving, step: DecodeStep) -> str:
-    """State why a step does not read all weights."""
+    """Say of which weights a step reads only some."""
     model, experts = serving.held, serving.model.experts
     tables = [] if model.tie_embeddings else ["the input embedding"]
     tables += ["the position embedding"] if "position embeddings" in count_parameters(model).parts else []
     tables += ["the embeddings of the layers"] if embeddings_beside(model) else []
-    parts = [f"of {listed(tables)} only rows"] if tables else []
+    parts = [f"only rows of {listed(tables)}"] if tables else []
     if experts is not None and experts.read(step.batch_size) < experts.n_routed:
-        parts.append("of the experts those chosen")
+        parts.append("only the selected experts")
     return ", ".join(parts)
 
 
 def memory_text(a: Accelerator) -> str:
-    """Return the memory of each and what it is: "79.6 GiB by its driver, sold as 80 GB, counted in GiB".
+    """Return the memory of one accelerator, with its source: "79.6 GiB reported by its driver, sold as 80 GB (GiB)".
 
-    What drivers report is more than the data sheet's GB would be as 10⁹ bytes: they count 2³⁰.
+    A driver reports more than the data sheet's GB would be as 10⁹ bytes: those GB are GiB.
     """
     each, size = " each" if a.count > 1 else "", bytes_text(a.memory // a.count)
     sold = f"{a.data_sheet_gb / a.count:g}"
@@ -57,4 +57,4 @@ def memory_text(a: Accelerator) -> str:
         return f"{size}{each}"
     if not a.reported_by:
         return f"{size}{each}, the {sold} GB of the data sheet read as 10⁹ bytes"
-    return f"{size}{each} by its driver, sold as {sold} GB, counted in GiB"
+    return f"{size}{each} reported by its driver, sold as {sold} GB (GiB)"
