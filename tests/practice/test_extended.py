@@ -4,10 +4,11 @@ import re
 
 import pytest
 import torch
-from transformers import LlamaConfig
+from transformers import GptOssConfig, LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from attnviz.cost import load_described
+from attnviz.modules.rope_scaling import yarn_bounds
 from attnviz.practice.drills.extended import METHODS, own_scaling
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
@@ -25,6 +26,12 @@ PUBLISHED = {  # method, factor, original context, base
     "gpt-oss-120b": ("yarn", 32, 4096, 150_000), "Kimi K2 (1T)": ("yarn", 32, 4096, 50_000),
     "DeepSeek-V3 / R1 (671B)": ("yarn", 40, 4096, 10_000), "DeepSeek-V2 (236B)": ("yarn", 40, 4096, 10_000),
     "DeepSeek-V2-Lite (15.7B)": ("yarn", 40, 4096, 10_000),
+}  # fmt: skip
+
+
+YARN = {  # beta_fast, beta_slow, mscale and mscale_all_dim, as the published config.json have them
+    "kimi-k2": (1, 1, 1, 1), "deepseek-v3": (32, 1, 1, 1), "deepseek-v2": (32, 1, 0.707, 0.707),
+    "deepseek-v2-lite": (32, 1, 0.707, 0.707), "gpt-oss-20b": (32, 1, None, None), "gpt-oss-120b": (32, 1, None, None),
 }  # fmt: skip
 
 
@@ -55,6 +62,25 @@ def test_a_question_on_longer_contexts_names_a_model_with_the_numbers_of_its_con
 def test_each_published_scaling_is_asked_about():
     asked = {named_in(text).name for name in KINDS for seed in range(80) if (text := make(name, seed).text)[0] != "S"}
     assert asked - {m.name for m in load_described().values() if not m.rope_scaling} == PUBLISHED.keys()
+
+
+def test_the_numbers_of_yarn_are_the_published_ones():
+    found = {
+        id: own_scaling(m) for id, m in load_described().items() if dict(m.rope_scaling or ()).get("type") == "yarn"
+    }
+    assert {id: (s.beta_fast, s.beta_slow, s.mscale, s.mscale_all_dim) for id, s in found.items()} == YARN
+    assert {id for id, s in found.items() if not s.truncate} == {"gpt-oss-20b", "gpt-oss-120b"}
+
+
+@pytest.mark.parametrize("id", ["gpt-oss-20b", "gpt-oss-120b"])
+def test_the_bounds_of_gpt_oss_are_not_rounded(id):
+    """Those that vLLM prints since it reads `truncate` (vllm-project/vllm#28244), and the fields of transformers."""
+    model = load_described()[id]
+    assert yarn_bounds(32, model.rope_theta, own_scaling(model)) == pytest.approx(
+        (8.092779115512402, 17.39802450158856)
+    )
+    fields = {name: value for name, value in GptOssConfig().rope_parameters.items() if not name.startswith("rope_")}
+    assert {name: value for name, value in model.rope_scaling if name != "type"} == fields
 
 
 @pytest.mark.parametrize("id", [id for id, m in load_described().items() if m.rope_scaling and own_scaling(m)])
