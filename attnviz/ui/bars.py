@@ -6,6 +6,7 @@ asked for that: at each step that is read, and at one that asks something on the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -46,6 +47,11 @@ def text(*, whole: bool, asks: bool = True) -> Iterator[None]:
         else:
             with st.container(key="bar-brief" if asks else "bar-read"):
                 yield
+
+
+def spoken(text: str) -> str:
+    """Return Markdown as it is read aloud, without its marks."""
+    return re.sub(r"\\([!-/:-@\[-`{-~])|[*`]|^#+ ", r"\1", text, flags=re.MULTILINE)
 
 
 def caption(said: str) -> None:

@@ -5,7 +5,6 @@ The step is part of the settings, and so of every link: the bar stays when the u
 
 from __future__ import annotations
 
-import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -108,7 +107,7 @@ def _bar(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
         _tools(view, lesson, number, left_step, open_now)
     parts = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * answered]
-    _mark(lesson, number, spoken(" ".join(each for each in parts if each)), left_step, answered)
+    _mark(lesson, number, bars.spoken(" ".join(each for each in parts if each)), left_step, answered)
 
 
 def _still_to_do(lesson: Lesson, number: int, text: str) -> str | None:
@@ -216,11 +215,6 @@ def _following(name: str) -> str:
 
     names = [*lessons.lessons()[0], ""]
     return names[names.index(name) + 1] if name in names else ""
-
-
-def spoken(text: str) -> str:
-    """Return Markdown as it is read aloud, without its marks."""
-    return re.sub(r"\\([!-/:-@\[-`{-~])|[*`]", r"\1", text)
 
 
 def _mark(lesson: Lesson, number: int, announcement: str, left_step: bool, answered: bool) -> None:

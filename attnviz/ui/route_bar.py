@@ -54,8 +54,9 @@ def _bar(view: View) -> None:
     if item.asks and open_now is None:  # also where an answer was shown, which nothing else keeps
         did_item()
     ended, whole = _is_at_end(route, s), bars.is_whole(place, asks=True)
+    end = route_end.said(route) if ended else ""
     with bars.text(whole=whole):
-        st.markdown(route_end.said(route) if ended else _item(item, open_now))
+        st.markdown(end or _item(item, open_now))
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
         bars.caption(position(s, whole=whole))
         bars.fold_button(place, "route", whole=whole)
@@ -71,11 +72,19 @@ def _bar(view: View) -> None:
             "Leave", key="route-leave", icon=":material/close:", on_click=_leave,
             type="primary" if ended and not route_end.to_do(route) else "secondary",
         )  # fmt: skip
-    if element := ELEMENTS.get(item.target if state.page() == item.page else ""):
-        mark, elsewhere = f"{route.name} {here}", _is_elsewhere(route, s)
-        lesson_mark("", "", element.css_class, element.name, mark, left=elsewhere, answered=False)
-    else:
-        from_the_top(f"{route.name} {here}")
+    _mark(route, here, end or f"Item {here} of {len(route.items)}: {item.title}. {_filled(item)}")
+
+
+def _mark(route: Route, here: int, announcement: str) -> None:
+    """Announce the item, and outline its element if its page is open; without one, show the page from its top."""
+    s, item, mark = state.current(), route.item(here), f"{route.name} {here}"
+    element = ELEMENTS.get(item.target if state.page() == item.page else "")
+    lesson_mark(
+        f"Route: {route.title}", bars.spoken(announcement), element.css_class if element else "",
+        element.name if element else "", mark, left=_is_elsewhere(route, s), answered=False,
+    )  # fmt: skip
+    if not element:
+        from_the_top(mark)
 
 
 def _end_buttons(route: Route) -> None:

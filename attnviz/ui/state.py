@@ -100,7 +100,7 @@ def open_page(page: Page) -> None:
         st.session_state[_SETTINGS] = settings_on(page)
     elif current().text != DEFAULT_TEXT:
         st.session_state[_NO_TEXT] = False  # a page goes on with the text of another one
-    st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not current().lesson
+    st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not (current().lesson or current().route)
     bare = not page.path and link.keys() <= {"lesson", "lesson_step", "present", "route", "route_item", "route_run"}
     st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson or current().route)
     _drop_missing_element(page)
@@ -216,7 +216,7 @@ def take_link_selection() -> dict[str, str]:
 
 
 def take_link_tab() -> bool:
-    """Check once whether the link that began the session opens one of the page's tabs, outside a lesson."""
+    """Check once whether the link that began the session opens one of the page's tabs, outside lessons and routes."""
     return st.session_state.pop(_LINK_TAB, False)
 
 

@@ -14,8 +14,8 @@ from attnviz.compute.view import View
 from attnviz.session.lesson import Lesson, placeholders
 from attnviz.session.page import Element
 from attnviz.session.pages import ALL, ELEMENTS, PAGES, by_purpose
+from attnviz.ui.bars import spoken
 from attnviz.ui.components import rope_pair
-from attnviz.ui.lesson_bar import spoken
 from attnviz.ui.pages.overview import FIRST_LESSON
 from tests.pages import COST, FRONT, HEADS, LESSONS, MISTAKES, ROOT, ROPE, linked, opened, said, sentences
 from tests.reading import plain
@@ -331,6 +331,7 @@ def test_a_lesson_is_announced_as_it_is_read_aloud() -> None:
     assert spoken(r"Token 21 “·red” gives **83\.1 %**; `W_o` and n\_heads stay") == (
         "Token 21 “·red” gives 83.1 %; W_o and n_heads stay"
     )
+    assert spoken("## A route: done\n\nAll 4 items are done.") == "A route: done\n\nAll 4 items are done."
 
 
 def keys_of_buttons(app: AppTest) -> set[str]:

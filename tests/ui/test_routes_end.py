@@ -1,5 +1,6 @@
 """The beginning and the end of a route, without a browser: its plan and day, what was skipped, due, and begun again."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -220,3 +221,34 @@ def test_each_number_of_the_day_is_marked_where_it_is_drawn_and_is_said_as_the_p
     assert len({*marked}) == 3
     step = " ".join(said(opened(COST, **of.items[3].link, route=of.name, route_item="4")).split())
     assert "reads 13.98 GiB of weights and 1 GiB of cache at 3.35 TB" in step and "16.1 GB" not in step
+
+
+def announced(app) -> tuple[str, str]:
+    """Return what a screen reader is told of a route: the name of its bar, and its item."""
+    sent = [json.loads(each.proto.bytes) for each in app.get("bidi_component") if b'"announcement"' in each.proto.bytes]
+    (mark,) = sent
+    return mark["label"], mark["announcement"]
+
+
+def test_each_item_is_announced_also_one_without_a_mark_and_so_is_the_end():
+    of, number = routes.route("interview-today"), 2
+    app = opened(COST, **of.items[number - 1].link, route=of.name, route_item=str(number))
+    label, text = announced(app)
+    assert label == f"Route: {of.title}" and text.startswith(f"Item 2 of 4: {of.items[1].title}. Two vectors × ")
+    assert "= 128 KiB" in text and "{" not in text
+    mistake = ROUTE.items[1]
+    app = opened(MISTAKES, **mistake.link, route=ROUTE.name, route_item="2")
+    assert announced(app) == (f"Route: {ROUTE.title}", f"Item 2 of 4: {mistake.title}. {mistake.text}")
+    through_ = {ROUTE.name: RouteState(AT, AT, tuple(item.id for item in ROUTE.items))}
+    app = opened(LESSONS, {"progress": Progress(routes=through_)}, route=ROUTE.name, route_item="4")
+    assert announced(app)[1].startswith(f"{ROUTE.title}: done on ") and "All 4 items are done." in announced(app)[1]
+
+
+def test_a_link_to_an_item_scrolls_to_what_it_marks_and_not_to_the_tabs_as_well(monkeypatch):
+    marks = []
+    monkeypatch.setattr("attnviz.ui.frame.tab_mark", lambda *_, **__: marks.append("tabs"))
+    of = routes.route("interview-today")
+    opened(COST, **of.items[1].link, route=of.name, route_item="2")
+    assert marks == []
+    opened(COST, **of.items[1].link)
+    assert marks == ["tabs"]

@@ -1,5 +1,5 @@
-// Outlines the element of a lesson step, keeps it above the lesson bar until everything is drawn, and announces the step in a live
-// region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
+// Outlines the element of a lesson's step or a route's item, keeps it above the bar until everything is drawn, and announces the step in a
+// live region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
 import { begun, boxOf, jsonOf, whenUsed, zoomOf } from "./call.js";
 import { bottom, isIdle } from "../../server/page.js";
 import { pointAt } from "./folded.js";
@@ -36,7 +36,7 @@ export default function ({ data, parentElement }) {
   };
 }
 
-const bar = () => document.querySelector(".st-key-lesson-bar");
+const bar = () => document.querySelector(".st-key-lesson-bar, .st-key-route-bar");
 
 function landmark(label) {
   bar()?.setAttribute("role", "region");

@@ -1,4 +1,4 @@
-"""Marker of a lesson step: scrolls to the element to look at, and announces the step to screen readers."""
+"""Marker of a lesson's step or a route's item: scrolls to the element to look at, and announces the text of the bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def lesson_mark(
 ) -> None:
     """Outline the element with this class, and announce the step.
 
-    label: accessible name of the lesson bar. name: of the element, for messages.
+    label: accessible name of the bar. name: of the element, for messages.
     step: a new value scrolls to the element. left: whether page or settings differ from the step's; returning to the
     step then scrolls again, a further change does not. answered: whether the answer is shown; the text scrolls to it.
     """
