@@ -147,7 +147,10 @@ class Progress:
         return max(self.routes.items(), key=lambda each: (each[1].at, each[0]), default=None)
 
     def due(self, today: str) -> list[str]:
-        """Return the ids of the cards that are due on this day (an ISO date)."""
+        """Return the ids of the cards that are due on this day (an ISO date).
+
+        This version may not have all of them: what is asked is the queue of `attnviz/compute/due.py`.
+        """
         return sorted(id for id, card in self.coming(today).items() if card.due <= today)
 
     def interview_on(self, today: str) -> str:

@@ -10,7 +10,7 @@ A route that is begun again is another run: other questions and mistakes, and no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import parse_qsl
@@ -67,11 +67,10 @@ class Item:
             link["question_set"] = str(seed_in(run, int(link["question_set"])))
         return replace(self, link=link, text=text)
 
-    def minutes_on(self, progress: Progress, today: str) -> int:
-        """Return the minutes that it takes on this day: those of what is due, if it asks that."""
-        due = progress.due(today) if self.comes_back else []
+    def minutes_with(self, due: Collection[str]) -> int:
+        """Return the minutes that it takes with these ids due: if it asks what is due, those of the answers to it."""
         takes = [MINUTES_MISSED if id.startswith((DRILL, MISTAKE)) else MINUTES_ALOUD for id in due]
-        return max(self.minutes, sum(takes))
+        return max(self.minutes, sum(takes) if self.comes_back else 0)
 
     def is_done(self, progress: Progress, of: RouteState, today: str) -> bool:
         """Check whether it is done. of: the state of its route; today: an ISO date."""
@@ -165,24 +164,24 @@ class Route:
         of = progress.routes.get(self.name)
         return "" if of is None or self.left(progress, today) else of.through or of.at[:10]
 
-    def minutes_left(self, progress: Progress, today: str) -> int:
-        """Return the minutes of the items that are not done."""
-        return sum(self.items[n - 1].minutes_on(progress, today) for n in self.left(progress, today))
+    def minutes_left(self, progress: Progress, today: str, due: Collection[str]) -> int:
+        """Return the minutes of the items that are not done. due: the ids of what is due on this day."""
+        return sum(self.items[n - 1].minutes_with(due) for n in self.left(progress, today))
 
-    def minutes_ahead(self, progress: Progress, today: str, *, again: bool) -> int:
+    def minutes_ahead(self, progress: Progress, today: str, due: Collection[str], *, again: bool) -> int:
         """Return the minutes of the items with which it goes on, or of all where it is begun again.
 
         The first of them takes none if it asks what is due and nothing is: to open it is to have done it.
         """
         ahead = [self.items[n - 1] for n in self.left(progress, today)] if not again else list(self.items)
-        begins_empty = bool(ahead) and ahead[0].comes_back and not progress.due(today)
-        return sum(item.minutes_on(progress, today) for item in ahead[begins_empty:])
+        begins_empty = bool(ahead) and ahead[0].comes_back and not due
+        return sum(item.minutes_with(due) for item in ahead[begins_empty:])
 
-    def title_on(self, progress: Progress, today: str) -> str:
+    def title_on(self, progress: Progress, today: str, due: Collection[str]) -> str:
         """Return its title; while it is not done, with the minutes of this day where what is due takes more."""
         if not self.left(progress, today):
             return self.title
-        minutes = sum(item.minutes_on(progress, today) for item in self.items)
+        minutes = sum(item.minutes_with(due) for item in self.items)
         return self.title.replace(f"{self.minutes} minutes", f"{max(minutes, self.minutes)} minutes")
 
     def starts(self) -> list[int]:

@@ -60,6 +60,16 @@ def today() -> date:
         return datetime.now(UTC).date()
 
 
+def due() -> list[str]:
+    """Return the ids of what is due today, in the order in which it is asked."""
+    kept, day = get(), today().isoformat()
+    if not kept.due(day):
+        return []
+    from attnviz.compute import due as compute  # imported late: torch would delay pages where nothing is due
+
+    return compute.queue(kept, day)
+
+
 def now() -> str:
     """Return the time as progress has it."""
     return utc(datetime.now(UTC))

@@ -140,7 +140,7 @@ def _filled(item: Item) -> str:
 def _item(item: Item, open_now: str | None) -> str:
     text = open_now or ("This item is done." if item.asks else _filled(item))
     of_day = f"Day {item.day} · " if item.day else ""
-    minutes = item.minutes_on(progress.get(), progress.today().isoformat())
+    minutes = item.minutes_with(progress.due())
     about = f" About {count(minutes, 'minute')}." if text == item.text else ""
     return f"## {of_day}{item.title}\n\n{text}{about}"
 
@@ -153,13 +153,13 @@ def position(s: Settings, *, whole: bool) -> str:
     route = _open_route()
     if route is None:
         return ""
-    kept, today = progress.get(), progress.today().isoformat()
-    left, skipped, minutes = _left(route), route.skipped(kept, today), route.minutes_left(kept, today)
+    kept, today, due = progress.get(), progress.today().isoformat(), progress.due()
+    left, skipped, minutes = _left(route), route.skipped(kept, today), route.minutes_left(kept, today, due)
     then = f"{count(minutes, 'minute')} left" if left else "all done"
     at = f"tem {route.at(s.route_item)} of {len(route.items)}, {then}"
     later = f", {len(skipped)} of them skipped" if skipped else ""
     of = f" ({count(len(left), 'item')} not done{later})" if left else ""
-    return f"{route.title_on(kept, today)}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
+    return f"{route.title_on(kept, today, due)}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
 
 
 def next_button(primary: bool = True) -> None:
@@ -259,19 +259,17 @@ def open_item() -> tuple[str, str] | None:
     """
     last = progress.get().route()
     route = _route(last[0]) if last else None
-    if route is None or done_on(route.name):
+    if route is None or not _left(route):
         return None
-    kept, today = progress.get(), progress.today().isoformat()
-    if not route.left(kept, today):
-        return None
-    item = route.item(route.opens(kept, today))
-    return route.name, f"{item.title}, {count(item.minutes_on(kept, today), 'minute')}"
+    item = route.item(route.opens(progress.get(), progress.today().isoformat()))
+    return route.name, f"{item.title}, {count(item.minutes_with(progress.due()), 'minute')}"
 
 
 def minutes_today(name: str, *, again: bool) -> int:
     """Return the minutes that a route takes today, with what is due: all of it again, or what is left of it."""
     route = _route(name)
-    return route.minutes_ahead(progress.get(), progress.today().isoformat(), again=again) if route else 0
+    kept, today = progress.get(), progress.today().isoformat()
+    return route.minutes_ahead(kept, today, progress.due(), again=again) if route else 0
 
 
 def through_on(name: str) -> str:

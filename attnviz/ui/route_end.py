@@ -33,14 +33,15 @@ def to_do(route: Route) -> list[tuple[str, str, int | Callable[[], None]]]:
     found: list[tuple[str, str, int | Callable[[], None]]] = []
     if left := route.left(kept, today):
         found.append((f"Back to: {route.item(left[0]).title}", "skipped", left[0]))
-    if due := len(kept.due(today)):
-        found.append((f"Answer what is due ({due})", "due", _open_due))
+    if due := len(progress.due()):
+        found.append((f"Answer what is due ({due})", "due", open_due))
     if label := practice_missed.label():
         found.append((label, "missed", practice_missed.repeat))
     return found
 
 
-def _open_due() -> None:
+def open_due() -> None:
+    """Open what is due today, from a callback."""
     state.go("practice", state.changed(tab="due", card=""))
 
 

@@ -37,6 +37,7 @@ def _items(route: Route) -> None:
     """A link to each item: when it begins, its minutes, and whether it is done, skipped or comes next."""
     kept, today = progress.get(), progress.today().isoformat()
     left, skipped, opens = route.left(kept, today), route.skipped(kept, today), route.opens(kept, today)
+    due = progress.due()
     for n, (item, start) in enumerate(zip(route.items, route.starts(), strict=True), 1):
         if item.day and not start:
             st.markdown(f"**Day {item.day}**")
@@ -48,7 +49,7 @@ def _items(route: Route) -> None:
             icon, said = "arrow_forward", f"{said} · **next**"
         title = f"{'Lesson: ' * bool(item.opened.lesson)}{escaped(item.title)}"
         st.page_link(
-            page.file, label=f"{clock(start)} · {title}, {_minutes(item, item.minutes_on(kept, today))}{said}",
+            page.file, label=f"{clock(start)} · {title}, {_minutes(item, item.minutes_with(due))}{said}",
             icon=f":material/{icon}:", query_params=settings.to_link(),
         )  # fmt: skip
 

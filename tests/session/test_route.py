@@ -84,7 +84,7 @@ def test_what_is_done_is_skipped_and_the_rest_comes_round():
     )  # fmt: skip
     assert of.left(Progress(), TODAY) == [1, 2, 3, 4, 5] and of.left(progress, TODAY) == [2, 4]
     assert [of.following(n, progress, TODAY) for n in (1, 2, 3, 4, 5)] == [2, 4, 4, 2, 2]
-    assert of.minutes_left(progress, TODAY) == 3 + 7
+    assert of.minutes_left(progress, TODAY, []) == 3 + 7
     assert of.starts() == [0, 6, 9, 14, 0]
     through = Progress(routes={"a-route": RouteState(BEGAN, BEGAN, tuple(item.id for item in of.items))})
     assert of.following(5, through, TODAY) == 0 and of.left(through, TODAY) == []

@@ -252,3 +252,20 @@ def test_a_link_to_an_item_scrolls_to_what_it_marks_and_not_to_the_tabs_as_well(
     assert marks == []
     opened(COST, **of.items[1].link)
     assert marks == ["tabs"]
+
+
+def test_what_this_version_does_not_ask_any_more_is_due_nowhere():
+    day, of = TODAY.isoformat(), routes.route("interview-today")
+    gone = dict.fromkeys(("no-such-card", "drill:no_such_kind", "mistake:no_such"), CardState(day, 1, 2.5, 1))
+    kept = Progress(cards=gone, interview=InterviewDay(day, AT))
+    app = opened(FRONT, {"progress": kept})
+    minutes = of.minutes - of.items[0].minutes  # nothing is due
+    label = f"**Your interview is today: {minutes} minutes for the numbers to remember**"
+    assert app.button(key="begin-interview-today").label == label and "due" not in buttons(app)
+    through_ = {of.name: RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)}
+    done = replace(kept, routes=through_)
+    assert "You are done for today." in opened(FRONT, {"progress": done}).success[0].value
+    assert primaries(opened(LESSONS, {"progress": done}, route=of.name, route_item="4")) == ["Leave"]
+    cards = gone | {"swiglu": CardState(day, 1, 2.5, 1), "why-root-d": CardState(day, 1, 2.5, 1)}
+    app = opened(COST, {"progress": Progress(cards=cards)}, **of.items[1].link, route=of.name, route_item="2")
+    assert minutes_left(app) == minutes + 2 * 3

@@ -50,11 +50,9 @@ def _route_list() -> None:
         with st.container(horizontal=True, vertical_alignment="top", key=f"route-{route.name}", gap="small"):
             label = "Begin again" if on else "Go on" if route.name in kept.routes else "Begin"
             st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name, bool(on)))
-            title = (
-                f"**{route.title_on(kept, progress.today().isoformat())}** · {count(len(route.items), 'item')}{so_far}"
-            )
+            title = route.title_on(kept, progress.today().isoformat(), progress.due())
             here = route.name == state.current().route
-            with st.expander(title, expanded=here):
+            with st.expander(f"**{title}** · {count(len(route.items), 'item')}{so_far}", expanded=here):
                 route_plan.plan(route, names_day=here)
 
 

@@ -16,7 +16,7 @@ from attnviz.compute.view import View, always, drawable
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
 from attnviz.text import tokenizer
-from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, state
+from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, route_end, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import grid_options, headline, run_title
 
@@ -71,14 +71,14 @@ def first_thing(view: View) -> None:
 
 def _on_the_day(today: str) -> bool:
     """Offer the route for the morning of the interview, unless it was done today; return whether it is offered."""
-    kept = progress.get()
-    if kept.interview_on(today) != today:
+    if progress.get().interview_on(today) != today:
         return False
+    due = len(progress.due())
     if (on := route_bar.through_on(TODAY)) == today:
-        more = "" if kept.due(today) else " You are done for today."
+        more = "" if due else " You are done for today."
         st.success(f"All that the day of your interview asks is done.{more}", icon=":material/check_circle:")
         return False
-    minutes, due = route_bar.minutes_today(TODAY, again=bool(on)), len(kept.due(today))
+    minutes = route_bar.minutes_today(TODAY, again=bool(on))
     asked = f"{count(due, 'question')} that {'is' if due == 1 else 'are'} due, and " if due else ""
     with st.container(key="on-the-day"):
         st.button(
@@ -91,7 +91,7 @@ def _on_the_day(today: str) -> bool:
 
 def _due(today: str) -> str:
     """Say what is due on this day (an ISO date); "" if nothing is."""
-    if not progress.get().due(today):
+    if not progress.due():
         return ""
     from attnviz.compute import progress as compute  # imported late: it would delay the page without progress
 
@@ -109,7 +109,7 @@ def _go_on(due: str, following: tuple[str, str] | None, *, after: bool) -> None:
         if due:
             st.button(
                 f"**{due}**", key="due", icon=":material/event:", type="secondary" if after else "primary",
-                on_click=_open_due,
+                on_click=route_end.open_due,
             )  # fmt: skip
         if following:
             name, item = following
@@ -235,10 +235,6 @@ def where_you_are() -> None:
 
     st.caption(compute.done(progress.get()))
     interview_day.choose()
-
-
-def _open_due() -> None:
-    state.go("practice", state.changed(tab="due", card=""))
 
 
 @state.part("doors", always)
