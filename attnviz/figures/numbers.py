@@ -63,8 +63,8 @@ def form(value: float) -> Form:
 def told_apart(*values: float, digits: int, change: int | None = None) -> list[str]:
     """Format numbers with these decimals, or with as many more as show that they differ: ["2.2808", "2.2811"].
 
-    change: decimals of a change from the first that is printed beside them; then also as many as let subtracting the
-    printed numbers give the printed change: 2.276 and 9.083 for +6.81, not 2.28 and 9.08.
+    change: decimals of a change from the first number, printed beside them. Then there are also as many decimals as
+    it takes for the printed numbers to differ by the printed change: 2.276 and 9.083 for +6.81, not 2.28 and 9.08.
     """
     for decimals in range(digits, MOST_DIGITS + 1):
         shown = [f"{value:z.{decimals}f}".replace("-", "−") for value in values]
@@ -74,7 +74,7 @@ def told_apart(*values: float, digits: int, change: int | None = None) -> list[s
 
 
 def _subtract(values: Sequence[float], decimals: int, change: int) -> bool:
-    """Check that the changes from the first, at these decimals, are those of the numbers as they are printed."""
+    """Check that numbers printed with these decimals differ from the first by their changes, printed with `change`."""
     printed = [Decimal(f"{value:z.{decimals}f}") for value in values]
     changes = zip(values[1:], printed[1:], strict=True)
     return all(f"{a - values[0]:z.{change}f}" == f"{b - printed[0]:z.{change}f}" for a, b in changes)

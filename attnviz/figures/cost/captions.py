@@ -208,7 +208,7 @@ def latent_note(model: ModelConfig) -> str:
 
 
 def heads_note(model: ModelConfig, n_tokens: int | None = None) -> str:
-    """State the width of the heads that an MLA model is given as MHA, GQA and MQA; "" for a model without latents.
+    """State the head_dim with which an MLA model is compared as MHA, GQA and MQA; "" for a model without latents.
 
     With n_tokens, also what its own heads would cache of so many tokens.
     """

@@ -1,4 +1,4 @@
-"""Published models whose context is extended by scaling RoPE, by their configuration or as a question supposes."""
+"""Published models with RoPE scaling: that of their configuration, or one that a question supposes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS = {
     "linear": "position interpolation (linear scaling)", "ntk": "NTK-aware scaling", "yarn": "YaRN",
     "llama3": "Llama 3's scaling",
 }  # fmt: skip
-FACTORS = (4, 8, 16)  # of the extensions that are supposed
+FACTORS = (4, 8, 16)  # of supposed extensions
 MAX_FACTOR = 32  # of the RoPE page's slider
 _SAID = "applies_to"  # a note beside the fields of a published scaling: which layers have it
 
@@ -125,12 +125,12 @@ def _supposed(m: ModelConfig, method: str, factor: int) -> Extended:
 
 
 def leaves_from(scaling: RopeScaling) -> float:
-    """Return from how many rotations within the original context on a pair keeps its frequency: Llama 3, or YaRN."""
+    """Return the rotations within the original context from which on a pair keeps its frequency: Llama 3, or YaRN."""
     return scaling.high_freq_factor if scaling.rope_type == "llama3" else scaling.beta_fast
 
 
 def times(n: float) -> str:
-    """Write how often something happens."""
+    """Return a number of times in words: "once", "32 times"."""
     return "once" if n == 1 else f"{n:g} times"
 
 

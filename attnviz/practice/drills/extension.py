@@ -43,7 +43,7 @@ _NAMES = {"linear": METHODS["linear"], "ntk": METHODS["ntk"], "often": "YaRN, an
 
 
 def _changes(factors: Tensor) -> str:
-    """Say by which of these factors on the frequencies are below 1 how the pairs are chosen."""
+    """Return the key in _CHANGED of the method that leads to these factors on the frequencies."""
     unchanged = int((factors > 1 - 1e-9).sum())
     return "linear" if not unchanged else "ntk" if unchanged == 1 else "often"
 
@@ -158,7 +158,7 @@ def _has_slow_pairs(m: ModelConfig) -> bool:
 
 
 def _is_clear(D: int, base: float, tokens: int, times: float = 1) -> bool:
-    """Check that who rounds on the way to three digits finds the same last pair that rotates so often."""
+    """Check that rounding intermediate results to three digits does not change the last pair that rotates so often."""
     index = D / 2 * math.log(tokens / (2 * math.pi * times)) / math.log(base)
     return math.floor(index * (1 - HALF)) == math.floor(index * (1 + HALF))
 
@@ -239,7 +239,7 @@ def pairs_that_yarn_leaves(rng: random.Random) -> Question:
     width, old, tokens = _values(e.width, e.base, e.trained or 0, "tokens of the original context")
     often = Value(least, "ρ", "rotations", latex=r"\rho")
     return Question(
-        f"{e.told}. This {'leaves' if e.own else 'would leave'} the pairs unchanged that rotate at least "
+        f"{e.told}. This {'leaves' if e.own else 'would leave'} unchanged the pairs that rotate at least "
         f"{times(least)} within the original context. {e.rotation}. How many pairs are these?",
         _left(e),
         "Pair j rotates S / (2π · base^(2j / D)) times. The last pair with ρ rotations or more has the index "
@@ -250,7 +250,7 @@ def pairs_that_yarn_leaves(rng: random.Random) -> Question:
 
 
 def _left(e: Extended) -> NumberAnswer:
-    """Return how many pairs keep their frequency; one that clashes where that depends on rounding."""
+    """Return the number of pairs that keep their frequency; an answer that clashes where rounding decides it."""
     assert e.trained is not None
     least, turns = leaves_from(e.scaling), rotations(e.width, e.base, e.trained)
     n = int((e.slowed > 1 - 1e-9).sum())

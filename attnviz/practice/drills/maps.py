@@ -257,10 +257,9 @@ def _cells(text: str, n: int, low: float, high: float) -> list[tuple[int, int, i
 def weight_off_a_map(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, n = _trace(text), rng.choice((7, 8, 9))
+    # the right option is, as often, the lowest of the three, the one in the middle, and the highest
     steps, low, high = rng.choice((((0.3, 0.6), 0.02, 0.3), ((-0.3, 0.3), 0.35, 0.65), ((-0.6, -0.3), 0.7, 0.98)))
-    layer, head, i, j = rng.choice(
-        _cells(text, n, low, high)
-    )  # the right option is the lowest, the middle, the highest
+    layer, head, i, j = rng.choice(_cells(text, n, low, high))
     weights = _weights(run, layer, head)[:n, :n]
     right = float(weights[i, j])
     wrong = [

@@ -108,13 +108,13 @@ def _draws(kind: Kind, seed: int) -> Iterator[Question]:
 
 
 def tries() -> Iterator[int]:
-    """Iterate over tries of a draw that leaves the loop once it fits. RuntimeError after MAX_DRAWS of them."""
+    """Iterate over MAX_DRAWS tries of a draw; the loop ends once one fits, with RuntimeError if none does."""
     yield from range(MAX_DRAWS)
     raise RuntimeError(f"In {MAX_DRAWS} draws none fits.")
 
 
 def drawn(rng: random.Random, inputs: tuple[T, ...], answer: Callable[[T], Answer]) -> T:
-    """Draw one of these inputs of which the known wrong answers can be told apart. answer: of an input."""
+    """Draw one of the inputs whose known wrong answers can be told apart. answer: returns the answer of an input."""
     return rng.choice(_clear(inputs, answer))
 
 

@@ -12,7 +12,7 @@ from attnviz.practice.drills.again import another
 from attnviz.practice.drills.question import KINDS, Question, kinds_of, make, statement
 from attnviz.practice.drills.ranks import rank, seed_of
 
-TRIES = 8  # of a question that is unlike those of its kind in the set
+TRIES = 8  # to draw a question that differs from those of its kind in the set
 GAPS = (3, 8, 20)  # answers to other questions until a missed one comes back
 _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
 
@@ -40,7 +40,7 @@ def question_set(subject: str, level: int, n: int, seed: int, limits: Limits = L
 def _another(of: str, name: str, asked: list[Question]) -> Question:
     """Draw the next question of a kind, unlike those already asked as far as there are others, and add it to them."""
     n = len(asked)
-    for again in range(TRIES):  # the same question if its place changes
+    for again in range(TRIES):  # its place is no part of the seed, so the question stays if the place changes
         question = make(name, seed_of(of, name, n, *[again] * bool(again)))
         if all(statement(question) != statement(other) for other in asked):
             break
