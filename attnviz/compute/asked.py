@@ -46,13 +46,12 @@ def _lessons_before(name: str, number: int) -> tuple[tuple[str, ...], tuple[str,
     if of is None:
         return (), ()
     earlier = of.items[: number - 1]
-    names = tuple(item.opened.lesson for item in earlier if item.opened.lesson)
     latest: list[str] = []
     for item in reversed(earlier):
         if item.day != of.item(number).day or _is_set(item.page, item.opened):
             break
         latest += [item.opened.lesson] * bool(item.opened.lesson)
-    return names, tuple(latest)
+    return of.lessons_before(number), tuple(latest)
 
 
 def _is_set(page: Page, s: Settings) -> bool:

@@ -73,7 +73,7 @@ def _taught(name: str, number: int) -> Taught | None:
     if of is None:
         return None
     earlier = of.items[: of.at(number) - 1]
-    lessons = frozenset(item.opened.lesson for item in earlier if item.opened.lesson)
+    lessons = frozenset(of.lessons_before(of.at(number)))
     levels = [item.opened.level for item in earlier if "subject" in item.link]
     levels += [spoken.deck()[item.link["card"]].level for item in earlier if "card" in item.link]
     return Taught(lessons, max(levels, default=1)) if lessons else None

@@ -24,15 +24,8 @@ _PARTS = re.compile(  # braces in blocks and spans of code and of formulas stay
 FIELDS = ("Link", "Look at", "Question", "Answer", "Optional")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # of a file, without its suffix: used in links
 FOLDER = "ATTNVIZ_LESSONS"  # environment variable: a folder with the user's own lessons
-RESERVED = {
-    "lesson",
-    "lesson_step",
-    "route",
-    "route_item",
-    "route_run",
-    "only",
-    "present",
-}  # settings that a step's link must not contain
+RESERVED_IN_ROUTES = {"route", "route_item", "route_run", "only", "present"}  # settings that the app sets there itself
+RESERVED = RESERVED_IN_ROUTES | {"lesson", "lesson_step"}  # settings that a step's link must not contain
 
 
 class LessonError(LineError):

@@ -66,8 +66,9 @@ class RouteState:
     """When a route was begun and last opened, and those of its items that are done without a trace elsewhere.
 
     skipped: items that "Next" left undone; those that are done by now are among them.
-    round: another one once the route is through and begun again, not where a tab begins it before its browser has said
-    that it was begun already. through: the day on which its last item was done; "" before.
+    round: the run of the route, from 1; "Begin again" begins the next one. Opening a route does not, so that a tab that
+    opens it before its browser has sent its progress stays in the run.
+    through: the day on which its last item was done; "" before.
     """
 
     began: str
@@ -131,7 +132,8 @@ class Progress:
 
     def json(self) -> str:
         """Serialise; equal values give equal texts."""
-        written = {name: value for name, value in asdict(self).items() if value and value != asdict(_EMPTY)[name]}
+        empty = asdict(_EMPTY)
+        written = {name: value for name, value in asdict(self).items() if value and value != empty[name]}
         return json.dumps({MARK: 1, **written}, sort_keys=True, separators=(",", ":"))
 
     def for_file(self) -> Progress:

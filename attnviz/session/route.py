@@ -16,7 +16,16 @@ from functools import cached_property
 from urllib.parse import parse_qsl
 
 from attnviz.exercises import DRILL, MISTAKE
-from attnviz.session.lesson import NAME, LessonError, asks, comes_back, fields_of, seed_in, target_on
+from attnviz.session.lesson import (
+    NAME,
+    RESERVED_IN_ROUTES,
+    LessonError,
+    asks,
+    comes_back,
+    fields_of,
+    seed_in,
+    target_on,
+)
 from attnviz.session.page import Page
 from attnviz.session.pages import PAGES
 from attnviz.session.pages.mistakes import MISTAKES
@@ -26,7 +35,6 @@ from attnviz.session.settings import Settings
 FIELDS = ("Link", "Look at", "Minutes", "Day", "Later runs")
 MINUTES_ALOUD, MINUTES_MISSED = 3, 2  # to answer a question aloud; a drill or a mistake that was missed
 ANOTHER = "Find the line, and say what it does before you see it run."  # text of another mistake than the first run's
-RESERVED = {"route", "route_item", "route_run", "only", "present"}  # settings that an item's link must not contain
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,10 @@ class Route:
     def at(self, number: int) -> int:
         """Return the number of that item."""
         return min(max(number, 1), len(self.items))
+
+    def lessons_before(self, number: int) -> tuple[str, ...]:
+        """Return the names of the lessons that the items before this one open, in turn."""
+        return tuple(item.opened.lesson for item in self.items[: number - 1] if item.opened.lesson)
 
     def left(self, progress: Progress, today: str) -> list[int]:
         """Return the numbers of the items that are not done."""
@@ -242,7 +254,7 @@ def _item(lines: list[tuple[int, str]], minutes_of: Callable[[str], int]) -> Ite
     line, written = fields["Link"]
     path, _, query = written.partition("?")
     link = dict(parse_qsl(query, keep_blank_values=True))
-    if path.strip("/") not in PAGES or RESERVED & link.keys():
+    if path.strip("/") not in PAGES or RESERVED_IN_ROUTES & link.keys():
         raise LessonError(line, f"“{written[:60]}” is not a link of an item")
     page = PAGES[path.strip("/")]
     if notices := Settings.from_link(link, page)[1]:

@@ -263,7 +263,7 @@ def take_up() -> None:
     if POINTS not in st.session_state and (found := _kept()):
         st.session_state[POINTS] = found.asked[0]
     graded = st.session_state.get(GRADED)
-    if graded and _is_item(graded) and not route_bar.is_done():  # in the run of the route before
+    if graded and _is_item(graded) and not route_bar.is_done():  # graded in an earlier run of the route
         for name in (POINTS, GRADED):
             st.session_state.pop(name, None)
 
