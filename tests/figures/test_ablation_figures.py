@@ -7,7 +7,7 @@ import pytest
 
 from attnviz.figures.ablation import effect_map, next_tokens
 from attnviz.figures.theme import FAINT, OUTLINE
-from tests.reading import numbers_in
+from tests.reading import numbers_in, numbers_where
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,13 @@ def test_the_title_names_the_ablation_that_raises_the_loss_most(row, before, hea
     drawing = effect_map(np.array([[1.9, 1.8, 1.7], row]), before, "zero", 0, 2)
     assert re.search(head, drawing.title) and numbers_in(drawing.title) == numbers
     assert numbers_in(drawing.alt)[:2] == [2, 3]  # layers, heads
+
+
+def test_the_losses_of_the_title_differ_by_the_change_that_is_printed():
+    drawing = effect_map(np.array([[1.9, 2.3806]]), 2.2754, "zero", 0, 1)  # 2.381 − 2.275 would be 0.106
+    before, after = numbers_in(drawing.title)[-2:]
+    (largest,) = numbers_where(r"to \+#\.", drawing.alt)
+    assert largest == 0.105 and round(after - before, 3) == largest
 
 
 def test_cells_without_an_effect_have_borders_too():

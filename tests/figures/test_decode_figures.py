@@ -250,6 +250,14 @@ def test_what_sliding_does_is_said_with_its_standard_error(sliding: tuple[float,
         assert numbers_where("# ± #", drawing.note) == [1.3, 0.2]
 
 
+def test_the_losses_of_the_title_differ_by_the_change_of_the_note() -> None:
+    plain, sliding = (2.0, 2.0, 2.0754, 2.0754), (2.0, 2.0, 2.1806, 2.1806)  # 2.181 − 2.075 would be 0.106
+    rows = (("all", plain), ("stop", plain[:2]), ("slide", sliding), ("sinks", plain))
+    drawing = decode_caches.losses([Bounded(name, losses, (), 2048) for name, losses in rows], 2, own=True)
+    of_all, slid = numbers_where("loss # with all tokens, # sliding", drawing.title)
+    assert numbers_where(r"by \+# ±", drawing.note) == [0.1052] == [round(slid - of_all, 4)]
+
+
 @pytest.mark.parametrize("copied", [{2: 1}, {}])
 def test_copied_blocks_are_marked(copied: dict[int, int]) -> None:
     found = Shared(((0, 2), (0, 1)), (2, 1, 1), copied, ((), ()), 8, 8, 512, 0, 9, 512, 1e-6, ())

@@ -8,7 +8,7 @@ from attnviz.compute import lessons, placeholders
 from attnviz.compute.view import View
 from attnviz.cost import Answer, Serving, load_accelerators, load_presets
 from attnviz.figures import cost as figures
-from attnviz.figures.cost.reading import memory_text
+from attnviz.figures.cost.reading import memory_text, read_text
 from tests.reading import numbers_in, numbers_where
 
 CARDS, PRESETS = load_accelerators(), load_presets()
@@ -65,6 +65,30 @@ def test_a_step_that_arithmetic_limits_says_the_work_and_the_peak_that_give_its_
     by_hand = 4096 * (2 * (layers + 32_000 * 4096) + scores_and_sums)
     assert work == pytest.approx(by_hand / 1e12, rel=1e-3) and peak == 8 * 989
     assert shown == pytest.approx(4096 * peak / work, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("id", "embedding", "looked_up"),
+    [
+        ("gpt2-xl", "the position embedding", 1024 * 1600 * 2),
+        ("gemma-3n-e4b", "the per-layer embeddings", 262_144 * 35 * 256 * 2),
+        ("llama-3-8b", "the input embedding", 128_256 * 4096 * 2),
+    ],
+)
+def test_of_an_embedding_that_is_no_output_layer_a_step_reads_only_rows(id: str, embedding: str, looked_up: int):
+    serving = Serving(PRESETS[id], CARDS["h100-sxm"], 1024)
+    said = read_text(serving, serving.step(1))
+    read, weights = numbers_where("# GiB of the # GiB of weights", said)
+    assert f"(only rows of {embedding})" in said
+    assert weights - read == pytest.approx(looked_up / 2**30, abs=0.001 if weights < 10 else 0.006)
+
+
+def test_several_accelerators_read_at_their_bandwidth_together() -> None:
+    said = figures.sentence(Answer(Serving(PRESETS["llama-3.1-70b"], CARDS["h100-sxm"].times(8), 1024), 1))
+    assert "on all 8 together, at 26.8 TB/s" in said  # 8 · 3.35
+    assert numbers_where("at most # tokens per second", said) == [
+        pytest.approx(rate_from(said.replace(", on", "")), abs=1)
+    ]
 
 
 def test_the_lesson_on_the_cache_prints_the_bytes_of_its_rate() -> None:

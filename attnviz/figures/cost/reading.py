@@ -39,7 +39,7 @@ def _left_unread(serving: Serving, step: DecodeStep) -> str:
     model, experts = serving.held, serving.model.experts
     tables = [] if model.tie_embeddings else ["the input embedding"]
     tables += ["the position embedding"] if "position embeddings" in count_parameters(model).parts else []
-    tables += ["the embeddings of the layers"] if embeddings_beside(model) else []
+    tables += ["the per-layer embeddings"] if embeddings_beside(model) else []
     parts = [f"only rows of {listed(tables)}"] if tables else []
     if experts is not None and experts.read(step.batch_size) < experts.n_routed:
         parts.append("only the selected experts")
