@@ -44,7 +44,7 @@ class Extended:
     @property
     def told(self) -> str:
         """Say which method extends which context, by which factor, as the beginning of a question."""
-        which = "an original context" if self.own and self.trained else "its context"
+        which = "its original context" if self.own and self.trained else "its context"
         context = f"{which} of {self.trained:,} tokens" if self.trained else which
         extends = f"{self.name} extends" if self.own else f"Suppose that {self.name} extended"
         where = "" if self.in_all_layers else ", in its layers without a window"
@@ -132,6 +132,11 @@ def leaves_from(scaling: RopeScaling) -> float:
 def times(n: float) -> str:
     """Return a number of times in words: "once", "32 times"."""
     return "once" if n == 1 else f"{n:g} times"
+
+
+def fewer_than(n: float) -> str:
+    """Return fewer than this number of times in words: "less than once", "fewer than 32 times"."""
+    return f"{'less' if n == 1 else 'fewer'} than {times(n)}"
 
 
 def rotations(width: int, base: float, tokens: int) -> Tensor:

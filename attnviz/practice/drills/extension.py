@@ -17,7 +17,7 @@ from attnviz.mechanisms import letter
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import scaled_rope_frequencies, yarn_bounds
 from attnviz.practice.drills.answers import HALF, NumberAnswer, known
-from attnviz.practice.drills.extended import METHODS, Extended, extended, leaves_from, rotations, times
+from attnviz.practice.drills.extended import METHODS, Extended, extended, fewer_than, leaves_from, rotations, times
 from attnviz.practice.drills.heads import published_with
 from attnviz.practice.drills.question import Options, Question, kind
 from attnviz.practice.drills.rope import rotation
@@ -31,7 +31,7 @@ TURN = Value(2 * math.pi, "2π", "a full rotation", digits=4, latex=r"2\pi")
 _CHANGED = {
     "linear": "all pairs, by the same factor",
     "ntk": "all pairs but the fastest, the more the slower they are",
-    "often": "those that rotate less than {} within the original context",
+    "often": "those that rotate {} within the original context",
 }
 _REASONS = {
     "linear": "Dividing positions by the factor slows each pair by that factor, the fast ones too.",
@@ -51,7 +51,7 @@ def _changes(factors: Tensor) -> str:
 @kind("rope", 1, "longer-contexts")
 def pairs_that_a_method_slows(rng: random.Random) -> Question:
     e = extended(rng, *METHODS)
-    found, often = _changes(e.slowed), times(leaves_from(e.scaling))
+    found, often = _changes(e.slowed), fewer_than(leaves_from(e.scaling))
     wrong = [(_CHANGED[other].format(often), f"That is {_NAMES[other]}.") for other in _CHANGED if other != found]
     wrong.append(("none of them", "Then the slow pairs would reach angles that they never had in training."))
     return Question(
