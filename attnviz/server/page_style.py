@@ -54,9 +54,9 @@ PRESENTED = """
 [data-testid="stBottomBlockContainer"] { padding-block: 0.25rem; }
 @media (min-width: 900px) { [data-testid="stBottomBlockContainer"] { zoom: 1.1; } }
 @media (min-width: 1200px) { [data-testid="stBottomBlockContainer"] { zoom: 1.4; } }
-.st-key-lesson-bar > * > .stVerticalBlock { flex-direction: row; align-items: center; gap: 1rem; }
-.st-key-lesson-bar > * > * > :has(> .st-key-lesson-text) { flex: 1; }
-.st-key-lesson-bar > * > * > :not(:has(> .st-key-lesson-text)) { flex: none; width: auto; }
+.st-key-bar-presented { flex-direction: row; align-items: center; gap: 1rem; }
+.st-key-bar-presented > * { flex: none; width: auto; }
+.st-key-bar-presented > :first-child { flex: 1; }  /* the text */
 .st-key-lesson-text { max-height: 26vh; max-width: none; }
 .st-key-lesson-tools { max-width: 12.5rem; }
 @media (min-width: 800px) and (min-aspect-ratio: 5 / 4) {  /* a lesson's text beside the drawing */
@@ -64,12 +64,12 @@ PRESENTED = """
     .stMainBlockContainer { padding-right: calc(32% + 1rem / var(--zoom, 1)) !important; }
     [data-testid="stBottom"] { position: fixed; inset: 0 0 0 auto; width: 32vw; overflow-y: auto; }
     [data-testid="stBottomBlockContainer"] { zoom: var(--text-zoom, 1); padding: 0.75rem 1rem; }  /* by stage.js */
-    .st-key-lesson-bar > * > .stVerticalBlock { flex-direction: column; align-items: stretch; }
+    .st-key-bar-presented { flex-direction: column; align-items: stretch; }
     .st-key-lesson-text { max-height: none; overflow: visible; }
     .st-key-lesson-question { flex-direction: column; align-items: flex-start; gap: 0.25rem; }
     .st-key-lesson-tools { max-width: none; }
     .st-key-lesson-tools > :first-child { flex-basis: 100%; }
-    .st-key-lesson-bar > * > * > :has(> .st-key-lesson-tools) { order: -1; }
+    .st-key-bar-presented > :nth-child(2) { order: -1; }  /* the buttons */
   }
 }
 """

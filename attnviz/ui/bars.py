@@ -36,17 +36,14 @@ def fold() -> None:
 
 
 @contextmanager
-def text(*, whole: bool, asks: bool = True) -> Iterator[None]:
-    """Container of a bar's text; bars.css cuts it off where it is not whole.
+def frame(*, whole: bool, asks: bool = True, presented: bool = False) -> Iterator[None]:
+    """Container of a bar's text and buttons, with a key by which bars.css makes it as low as it can be.
 
     asks: whether the page asks something at this place. What is only read is whole in a wide window.
     """
-    with st.container(key="lesson-text"):
-        if whole:
-            yield
-        else:
-            with st.container(key="bar-brief" if asks else "bar-read"):
-                yield
+    low = "brief" if asks else "read"
+    with st.container(key=f"bar-{'presented' if presented else 'whole' if whole else low}"):
+        yield
 
 
 def spoken(text: str) -> str:

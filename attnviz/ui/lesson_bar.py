@@ -99,13 +99,14 @@ def _bar(view: View) -> None:
             route_bar.did_lesson(lesson.name)
     left_step = _left_step(step, s, at_step.settings)
     answered, whole = _is_answered(place), _is_whole(s, place, step)
-    with bars.text(whole=whole, asks=step.asks):
-        changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
-        st.markdown(f"## {step.title}\n\n{changed}{text if whole else open_now or text}", width="stretch")
-        if question:
-            _question(place, question, answer, beside=s.present)
-    with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
-        _tools(view, lesson, number, left_step, open_now)
+    changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
+    with bars.frame(whole=whole, asks=step.asks, presented=s.present):
+        with st.container(key="lesson-text"):
+            st.markdown(f"## {step.title}\n\n{changed}{text if whole else open_now or text}", width="stretch")
+            if question:
+                _question(place, question, answer, beside=s.present)
+        with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
+            _tools(view, lesson, number, left_step, open_now)
     parts = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * answered]
     _mark(lesson, number, bars.spoken(" ".join(each for each in parts if each)), left_step, answered)
 

@@ -15,6 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.compute import queue
 from attnviz.figures.drawing import Drawing
 from attnviz.phrases import count
+from attnviz.server.selectors import STATUS
 from attnviz.ui import charts
 
 CHART_INTERVAL = 1  # second between two redraws of the chart
@@ -86,11 +87,13 @@ def progress(label: str) -> Iterator[None]:
 
 
 def stop_button(label: str, what: str, stop: Callable[[], None]) -> None:
-    """Button that stops the running computation and keeps its results.
+    """Button that stops the running computation and keeps its results. what: names it among the page's buttons.
 
-    The style sheet hides Streamlit's own, which would lose them: what = "measurement" or "layers".
+    Streamlit's own, which would lose them, is hidden beside it. A rule of the style sheet would have to look for this
+    button in the whole page at each of its changes.
     """
     st.button(label, key=f"stop-{what}", on_click=stop)
+    st.html(f"<style>{STATUS} {{ display: none; }}</style>")
 
 
 def _rounded_up(seconds: float) -> int:

@@ -55,24 +55,31 @@ def _bar(view: View) -> None:
         did_item()
     ended, whole = _is_at_end(route, s), bars.is_whole(place, asks=True)
     end = route_end.said(route) if ended else ""
-    with bars.text(whole=whole):
-        st.markdown(end or _item(item, open_now))
-    with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
-        bars.caption(position(s, whole=whole))
-        bars.fold_button(place, "route", whole=whole)
-        back_button(here)
-        if _is_elsewhere(route, s) and not ended:
-            _button("Back to the item", "return", "G", route, here)
-        if ended:
-            _end_buttons(route)
-        else:
-            next_button(primary=open_now is None)
-        st.button("All items", key="route-home", shortcut="L", icon=":material/list:", on_click=_home)
-        st.button(
-            "Leave", key="route-leave", icon=":material/close:", on_click=_leave,
-            type="primary" if ended and not route_end.to_do(route) else "secondary",
-        )  # fmt: skip
+    with bars.frame(whole=whole):
+        with st.container(key="lesson-text"):
+            st.markdown(end or _item(item, open_now))
+        with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
+            _tools(route, here, ended=ended, whole=whole, primary=open_now is None)
     _mark(route, here, end or f"Item {here} of {len(route.items)}: {item.title}. {_filled(item)}")
+
+
+def _tools(route: Route, here: int, *, ended: bool, whole: bool, primary: bool) -> None:
+    """Draw where the person is, and the buttons. primary: whether nothing is to be done in this item."""
+    s = state.current()
+    bars.caption(position(s, whole=whole))
+    bars.fold_button((route.name, here), "route", whole=whole)
+    back_button(here)
+    if _is_elsewhere(route, s) and not ended:
+        _button("Back to the item", "return", "G", route, here)
+    if ended:
+        _end_buttons(route)
+    else:
+        next_button(primary=primary)
+    st.button("All items", key="route-home", shortcut="L", icon=":material/list:", on_click=_home)
+    st.button(
+        "Leave", key="route-leave", icon=":material/close:", on_click=_leave,
+        type="primary" if ended and not route_end.to_do(route) else "secondary",
+    )  # fmt: skip
 
 
 def _mark(route: Route, here: int, announcement: str) -> None:

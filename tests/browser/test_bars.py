@@ -10,7 +10,7 @@ from tests.browser.painted import settle
 
 MOST = {WIDE: 64, NARROW: 115}  # pixels of a bar, at these widths; on a phone a question has two lines
 READ = {WIDE: 170, NARROW: 115}  # of one whose step is only read, of which a wide window shows all
-CUT = """() => [...document.querySelectorAll(".st-key-bar-read :is(div, p)")]
+CUT = """() => [...document.querySelectorAll(".st-key-bar-read .st-key-lesson-text :is(div, p)")]
   .some(each => each.scrollHeight > each.clientHeight + 6 && getComputedStyle(each).overflowY === "hidden")"""
 SET = "practice?subject=cost&level=2&questions=2&question_set=64&route=interview-20&route_item=4"
 PLACES = {  # a lesson in a route, its question, a set at a lesson's end, a mistake, a spoken question, a mock interview

@@ -183,7 +183,7 @@ def test_a_route_leads_on_passes_over_what_is_done_and_is_found_again_the_next_d
     page.get_by_role("button", name="20 minutes").click()
     for n, item in ((2, mistake), (3, aloud), (4, questions)):
         expect(page.get_by_role("heading", name=item.title)).to_be_visible()
-        expect(page.get_by_text(f"item {n} of 4")).to_be_visible()
+        expect(page.get_by_text(f"Item {n} of 4,")).to_be_visible()
         expect(page).to_have_url(re.compile(f"route=interview-20&route_item={n}"))
         settle(page)
         fits(page)
@@ -191,7 +191,7 @@ def test_a_route_leads_on_passes_over_what_is_done_and_is_found_again_the_next_d
             page.goto(f"{server.url}/lessons")
             expect(page.get_by_text("1 of 4 done, 1 skipped")).to_be_visible()
             page.get_by_role("button", name="Go on", exact=True).click()
-            expect(page.get_by_text("item 3 of 4")).to_be_visible()
+            expect(page.get_by_text("Item 3 of 4,")).to_be_visible()
         page.locator(".st-key-route-next button").click()
     expect(page.get_by_role("heading", name=f"{route.title}: 1 done, 3 skipped")).to_be_visible()
     page.wait_for_function(

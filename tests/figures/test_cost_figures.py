@@ -212,7 +212,7 @@ def test_what_if_bars_are_the_caches_of_the_other_attentions():
     assert "MLA (as it is)" in drawing.table["attention"]
     own = 61 * 128 * (128 + 64 + 128) * 2 * 131_072 / 2**30  # GiB: keys of 192 and values of 128 in each of 128 heads
     assert {128, 192, own} <= {*numbers_in(drawing.note)}
-    assert "head_dim of 128, that of its values" in figures.cache(what_if(model), model, None, 131_072).note
+    assert "head_dim 128, that of its values" in figures.cache(what_if(model), model, None, 131_072).note
     odd = figures.alternatives(PRESETS["qwen2.5-0.5b"], 1024)  # 2 KV heads are not among the four variants
     assert odd.table["attention"][0] == "GQA-2 (as it is)"
 

@@ -215,11 +215,11 @@ def heads_note(model: ModelConfig, n_tokens: int | None = None) -> str:
     if model.mixer.shares_kv_heads:
         return ""
     D, V = model.head_dim, model.mixer.value_dim
-    said = f"MHA, GQA and MQA have a head_dim of {V}, that of its values, as in the DeepSeek-V2 paper"
+    said = f"MHA, GQA and MQA have head_dim {V}, that of its values, as in the DeepSeek-V2 paper"
     if n_tokens is None:
         return f"{said}."
     own = bytes_text(expanded_cache_bytes(model, n_tokens) or 0, digits=4)
-    return f"{said}; its own heads, with keys of {D}, would cache {own}."
+    return f"{said}; its own heads (keys of {D}) would cache {own}."
 
 
 def what_if_note(model: ModelConfig) -> str:
