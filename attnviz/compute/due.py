@@ -22,7 +22,7 @@ from attnviz.practice.drills import KINDS, Question
 from attnviz.practice.drills.again import another, place_of
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.practice.drills.ranks import seed_of
-from attnviz.practice.spoken.schedule import AGAIN, GOOD, after, known_best, missed
+from attnviz.practice.spoken.schedule import AGAIN, GOOD, after, missed, urgency
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress
 from attnviz.session.settings import Settings
@@ -41,16 +41,18 @@ def form_of(id: str) -> str:
 
 
 def queue(progress: Progress, today: str) -> list[str]:
-    """Return what is due on this day (an ISO date): answers, drills, mistakes, each from what is known best.
+    """Return what is due on this day (an ISO date): missed drills and mistakes, then answers, the most urgent first.
 
-    What was answered today and could not be said comes last.
+    What was missed is surely not known, and takes the least time: who stops halfway has done it. What was answered
+    today and not known comes last.
     """
     coming = progress.coming(today)
     place = {id: i for i, id in enumerate(spoken.deck())}
 
     def order(id: str) -> tuple[object, ...]:
-        again, *known = known_best(coming[id], today)
-        return again, FORMS.index(form_of(id)), *known, _level(id), place.get(id, 0), id
+        again, *urgent = urgency(coming[id], date.fromisoformat(today))
+        form = form_of(id)
+        return again, form == "answer", *urgent, FORMS.index(form), _level(id), place.get(id, 0), id
 
     return sorted((id for id in progress.due(today) if form_of(id)), key=order)
 
@@ -146,6 +148,8 @@ def answered(progress: Progress, id: str, right: bool, today: date, what: str = 
     state = progress.cards.get(id)
     if not id or (right and id not in progress.due(today.isoformat())):
         return progress
+    if state and not state.interval_days and state.due < today.isoformat():  # missed on an interview's day, now past
+        state = replace(state, interval_days=1)
     is_the_day = progress.interview_on(today.isoformat()) == today.isoformat()
     wrong = after(state, AGAIN, today) if is_the_day else missed(state, today)
     after_it = after(state, GOOD, today) if right else wrong

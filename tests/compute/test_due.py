@@ -65,14 +65,14 @@ def test_on_the_interviews_day_what_is_missed_comes_once_more_on_it_after_the_ot
     assert eve.cards[DRILL].due == "2026-12-01" and due.queue(eve, TODAY) == [MISTAKE]
 
 
-def test_the_queue_begins_with_what_is_known_best_and_ends_with_what_could_not_be_said() -> None:
+def test_the_queue_begins_with_what_was_missed_and_ends_with_what_could_not_be_said() -> None:
     cards = {
         "speculative-exactness": at(TODAY, 1, 2.35), "bytes-per-token": at(TODAY, 1), "why-root-d": at("2026-11-20", 8),
         "absorption": at(TODAY, 0, 2.3), "no-such-card": at(TODAY, 1), "drill:no_such_kind": at(TODAY, 1),
     }  # fmt: skip
     kept = missed(Progress(cards=cards))
     assert due.queue(kept, TODAY) == [
-        "why-root-d", "bytes-per-token", "speculative-exactness", DRILL, MISTAKE, "absorption"
+        DRILL, MISTAKE, "why-root-d", "speculative-exactness", "bytes-per-token", "absorption"
     ]  # fmt: skip
     assert due_on(kept, TODAY) == "6 due today: 4 answers, 1 drill, 1 mistake"
     assert due_on(Progress(cards={"bytes-per-token": at(TODAY, 1)}), TODAY) == "1 answer due today: Cache"
@@ -123,3 +123,6 @@ def test_a_mistake_is_to_be_found_again_on_the_day_it_was_missed_and_not_once_it
     on_the_day = replace(missed(), interview=InterviewDay(TODAY, "2026-11-29T08:00:00Z"))
     again = due.answered(due.answered(on_the_day, MISTAKE, False, MONDAY), MISTAKE, True, MONDAY)
     assert due.queue(again, TODAY) == [DRILL] and due.missed_mistake(again, TODAY) == ""
+    day_after = due.answered(on_the_day, MISTAKE, False, MONDAY)
+    day_after = due.answered(day_after, MISTAKE, True, date(2026, 12, 1))
+    assert day_after.cards[MISTAKE].due == "2026-12-03" and due.missed_mistake(day_after, "2026-12-01") == ""

@@ -38,16 +38,18 @@ def test_hard_and_easy_change_the_ease_within_bounds() -> None:
     assert after(CardState("2026-11-29", 300, 3.0, 9), EASY, TODAY).interval_days == 365
 
 
-def test_what_is_due_begins_with_what_is_known_best() -> None:
+def test_what_is_due_begins_with_what_is_overdue_by_the_largest_share_of_its_interval_then_the_hardest() -> None:
     cards = {
         "tomorrow": CardState("2026-11-30", 1, 2.5, 1),
         "today": CardState("2026-11-29", 1, 2.5, 1),
         "hard": CardState("2026-11-29", 1, 1.9, 1),
         "late": CardState("2026-11-02", 8, 2.2, 1),
+        "long": CardState("2026-11-26", 20, 2.2, 4),
         "again": CardState("2026-11-29", 0, 2.8, 3),
         "yesterday": CardState("2026-11-28", 0, 2.3, 1),
     }
-    assert due(cards, TODAY) == ["late", "today", "hard", "yesterday", "again"]
+    # 27 days of 8; one day of less than one; 3 of 20; not overdue: ease 1.9, 2.5; answered today, and not known
+    assert due(cards, TODAY) == ["late", "yesterday", "long", "hard", "today", "again"]
     assert due({}, TODAY) == []
 
 

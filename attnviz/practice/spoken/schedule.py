@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from attnviz.exercises import CardState
 
-__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "after_mock", "due", "known_best", "missed"]
+__all__ = ["AGAIN", "EASY", "GOOD", "GRADES", "HARD", "CardState", "after", "after_mock", "due", "missed", "urgency"]
 
 AGAIN, HARD, GOOD, EASY = GRADES = range(4)
 FIRST = (0, 1, 1, 4)  # days until a card that is new, or was not known, comes back, by grade
@@ -58,11 +58,18 @@ def _interval(before: CardState, grade: int) -> int:
 
 
 def due(cards: Mapping[str, CardState], today: date) -> list[str]:
-    """Return the ids of the cards that are due, those known best first."""
+    """Return the ids of the cards that are due, the most urgent first."""
     waiting = [id for id, state in cards.items() if state.due <= today.isoformat()]
-    return sorted(waiting, key=lambda id: (*known_best(cards[id], today.isoformat()), id))
+    return sorted(waiting, key=lambda id: (*urgency(cards[id], today), id))
 
 
-def known_best(state: CardState, today: str) -> tuple[bool, int, float]:
-    """Return the key that orders what is due on a day (an ISO date): last what was answered on it and not known."""
-    return state.interval_days == 0 and state.due == today, -state.interval_days, -state.ease
+def urgency(state: CardState, today: date) -> tuple[bool, float, float, int]:
+    """Return the key that orders what is due: first what is most likely forgotten.
+
+    That is what is overdue by the largest share of its interval (two days are much after one, little after twenty),
+    then the hardest (the lowest ease), then what was known for the shortest time. What was answered today and not known
+    comes last: at once, it would be read off from memory.
+    """
+    again = state.interval_days == 0 and state.due == today.isoformat()
+    overdue = (today - date.fromisoformat(state.due)).days / max(state.interval_days, 1)
+    return again, -overdue, state.ease, state.interval_days
