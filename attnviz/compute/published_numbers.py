@@ -16,6 +16,7 @@ from attnviz.cost import (
     count_parameters,
     expanded_cache_bytes,
     kv_cache_bytes,
+    load_described,
     weight_bytes,
 )
 from attnviz.cost.cached import cached_in_layer, state_bytes
@@ -163,8 +164,11 @@ def _window(view: View) -> str:
 
 
 def _wavelengths(view: View) -> list[float]:
-    """Return RoPE's wavelengths in tokens, shortest first, without scaling; [] where layers differ or have none."""
+    """Return RoPE's wavelengths in tokens, shortest first, without scaling; [] where layers differ or have none, and
+    for a config.json, of which the base is not read."""
     model = _model(view)
+    if model.id not in load_described():
+        return []
     try:
         n, theta = model.rotary_dim, model.rope_theta
     except ConfigError:
@@ -315,7 +319,7 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("published_theta", "Its base of RoPE",
      lambda view: f"{_model(view).rope_theta:,.0f}" if _wavelengths(view) else MISSING),
     ("published_pairs", "Pairs of dimensions that RoPE rotates in each of its heads",
-     lambda view: str(len(_wavelengths(view)))),
+     lambda view: str(len(_wavelengths(view)) or MISSING)),
     ("published_longest_wavelength", "The wavelength of its slowest pair, in tokens, without scaling", _longest),
     ("published_slow_pairs", "Its pairs that do not complete a rotation within the context that it is made for",
      _slow_pairs),

@@ -77,6 +77,13 @@ def test_mla_windows_states_and_copies() -> None:
     assert said("published_longest_wavelength") == f"{wavelengths[-1] / 1e6:.3g} million" == "2.56 million"
 
 
+def test_a_base_that_was_not_read_is_not_told() -> None:
+    """Of a config.json only what a model costs is read: Llama 3.1's base is 500,000, not the default of 10,000."""
+    names = ["published_theta", "published_pairs", "published_longest_wavelength", "published_slow_pairs"]
+    assert [said(name, preset="llama-3.1-8b") for name in names] == [MISSING] * 4
+    assert [said(name, preset="gpt-oss-20b") for name in names[:2]] == ["150,000", "32"]
+
+
 ODD = {  # heads that eight does not divide, no cache, layers of many kinds
     "gpt2-small", "qwen2.5-7b", "mamba-2.8b", "glm-4.7-flash", "deepseek-v4-flash", "minimax-text-01", "zamba-7b",
 }  # fmt: skip
