@@ -178,6 +178,7 @@ def test_a_typed_number_is_noticed() -> None:
 
 
 def test_each_answer_can_be_said_in_ninety_seconds() -> None:
+    """At 160 words per minute, a calm pace: 240 words."""
     for card in DECK.values():
         answer = spoken.filled(card.answer, card)
         assert 170 <= len(answer.split()) <= 240, card.id
