@@ -29,7 +29,7 @@ ROUNDS = {"15": 1, "30": 2, "60": 4}  # minutes, in links: rounds
 CODE_KINDS = ("blank_in_a_line", "wrong_line", "line_that_repeats", "lines_of_attention", "line_that_raises")
 N_LINES = 4  # to choose from
 NEVER_WRONG = ("#", '"""', "def ", "class ", "else:", "raise ")
-KNOWN, PARTLY = 0.75, 0.5  # share of a spoken question's points from which it was good, or hard
+PARTLY = 0.5  # share of a spoken question's points from which it was hard, and not missed
 
 
 def begin(s: Settings, now: float) -> Attempt:
@@ -205,12 +205,13 @@ def _is_count(value: object) -> bool:
 
 
 def grades_of_cards(attempt: Attempt) -> dict[str, int]:
-    """Return the grade that each spoken question earned, by its card's id, from the share of its points."""
+    """Return the grade that each spoken question earned, by its card's id; good is what counts as right."""
     earned = {}
     for question, given in zip(attempt.questions, attempt.given, strict=True):
         if isinstance(question.answer, SpokenAnswer):
             share = len(question.answer.ticked(given)) / len(question.answer.points)
-            earned[question.kind] = GOOD if share >= KNOWN else HARD if share >= PARTLY else AGAIN
+            right = question.answer.grade(given).right
+            earned[question.kind] = GOOD if right else HARD if share >= PARTLY else AGAIN
     return earned
 
 

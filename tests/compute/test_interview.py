@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -88,6 +89,20 @@ def test_points_are_ticked_afterwards_and_cards_come_back_by_them() -> None:
     assert grades == {0: (0, False), 1: (0, False), 2: (0, False), 3: (1, False), 4: (2, True), 5: (2, True)}
     assert shown(attempt.questions[first], "said 0 9") == "said aloud"
     assert answer.ticked("said 0 9 x") == {0}
+
+
+@pytest.mark.parametrize("n_points", [3, 5, 6, 7])
+def test_a_spoken_answer_that_counts_as_right_is_graded_good(n_points: int) -> None:
+    attempt = answered(begun(), 60.0)
+    first = attempt.plan.index("spoken")
+    question = replace(attempt.questions[first], answer=SpokenAnswer(tuple("abcdefg"[:n_points])))
+    attempt = replace(attempt, questions=(*attempt.questions[:first], question, *attempt.questions[first + 1 :]))
+    for n in range(n_points + 1):
+        ticked = attempt.given_again(first, " ".join(["said", *map(str, range(n))]))
+        assert ticked.grades()[first].right == (3 * n >= 2 * n_points)
+        assert interview.grades_of_cards(ticked)[question.kind] == (
+            2 if 3 * n >= 2 * n_points else int(2 * n >= n_points)
+        )
 
 
 def test_an_interview_that_is_ended_early_has_no_time_for_what_was_not_reached() -> None:
