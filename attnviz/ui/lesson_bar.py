@@ -156,7 +156,7 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool, open_now: s
             _answer_button(place)
         if state.page().path != "lessons":
             bars.fold_button(place, "lesson", whole=whole, then=_hide_answer)
-    if number == 1 and s.route and not s.present:
+    if number == 1 and route_bar.is_open() and not s.present:
         route_bar.back_button(s.route_item)
     else:
         _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
@@ -166,7 +166,7 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool, open_now: s
     if s.present:
         presenter.tools(s)
         return
-    home = "All items" if s.route else "All lessons"
+    home = "All items" if route_bar.is_open() else "All lessons"
     st.button(home, key="lesson-home", shortcut="L", icon=":material/list:", on_click=_home)
     st.button("Leave", key="lesson-leave", icon=":material/close:", on_click=_leave)
     if number == 1:
@@ -178,11 +178,11 @@ def _caption(s: Settings, lesson: Lesson, number: int, open_now: str | None, *, 
     """Say where the person is and, at the last step, whether the lesson is done; with the whole text, in what."""
     said = [_where(lesson, number)]
     if number == len(lesson.steps):
-        or_next = "" if s.route else ", or with “Next”"  # a route leaves it as skipped
+        or_next = "" if route_bar.is_open() else ", or with “Next”"  # a route leaves it as skipped
         said += ["lesson done" if open_now is None else f"done once answered{or_next}"]
     if whole and (element := ELEMENTS.get(lesson.step(number).target)):
         said += [f"Look at: {element.name}"]
-    return " · ".join([*said, *[lesson.title] * whole, *[route_bar.position(s, whole=whole)] * bool(s.route)])
+    return " · ".join([*said, *[lesson.title] * whole, *[route_bar.position(s, whole=whole)] * route_bar.is_open()])
 
 
 def _next_button(lesson: Lesson, number: int, *, primary: bool) -> None:
@@ -192,7 +192,7 @@ def _next_button(lesson: Lesson, number: int, *, primary: bool) -> None:
     """
     if number < len(lesson.steps):
         _button("Next", "next", "J", (lesson.name, number + 1))
-    elif (s := state.current()).route and not s.present:
+    elif route_bar.is_open() and not state.current().present:
         route_bar.next_button(primary=primary)
     else:
         st.button(

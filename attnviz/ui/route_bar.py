@@ -214,6 +214,11 @@ def item() -> Item | None:
     return route.item(state.current().route_item) if route else None
 
 
+def is_open() -> bool:
+    """Check whether a route is open; a link can name one that there is not."""
+    return _open_route() is not None
+
+
 def ended_set() -> None:
     """Record a set of questions that was ended as done, if it is what the item of the open route asks."""
     if (here := item()) and is_set(here):

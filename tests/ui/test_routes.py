@@ -375,3 +375,10 @@ def test_from_the_end_of_another_lesson_than_the_items_it_leads_to_the_item_and_
     assert linked(app)["lesson"] == of.items[0].link["lesson"] and "route_item" not in linked(app)
     kept = app.session_state["progress"]
     assert kept.routes.get(of.name, RouteState(AT, AT)).skipped == () and kept.lessons["one-head"].done
+
+
+def test_a_lesson_of_a_route_that_there_is_not_is_a_lesson_without_one():
+    app = opened(PRACTICE, **lessons.lesson("mla").settings(9).to_link(), route="of-nobody")
+    (bar,) = (each.value for each in app.caption if each.value.startswith("Step 9 of 9"))
+    assert bar == "Step 9 of 9 · lesson done" and app.button(key="lesson-home").label == "All lessons"
+    assert app.button(key="lesson-next").label == "Next lesson" and "route-next" not in buttons(app)
