@@ -11,9 +11,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import date, timedelta
 
-from attnviz.compute import interview, mistakes, spoken
+from attnviz.compute import mistakes, spoken
 from attnviz.compute.asked import MISTAKE as MISTAKE_KIND
 from attnviz.compute.asked import kind_of_mistake
+from attnviz.compute.mistaken_line import of_mistake
 from attnviz.compute.practice import Attempt
 from attnviz.compute.view import View
 from attnviz.exercises import DRILL, MISTAKE, CardState
@@ -109,7 +110,7 @@ def question(id: str, state: CardState) -> Question:
         return another(id.removeprefix(DRILL), "due", id, state.seen, seed=seed, place=place)
     seed = seed_of("due", id, state.seen)
     name = id.removeprefix(MISTAKE)
-    return interview.of_mistake(name, seed) or _on_effect(name)
+    return of_mistake(name, seed) or _on_effect(name)
 
 
 def _on_effect(name: str) -> Question:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 from typing import Any
 
-from attnviz.compute import mistakes, spoken
+from attnviz.compute import spoken
+from attnviz.compute.apart import apart
 from attnviz.compute.asked import asked_before, kind_of_mistake
+from attnviz.compute.mistaken_line import of_mistake
 from attnviz.compute.practice import Attempt, naming, pages_to_review, subject_name, tallies
 from attnviz.compute.taught import Taught, taught
-from attnviz.compute.view import View
 from attnviz.practice.drills import KINDS, Question, make, question_set
-from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
+from attnviz.practice.drills.answers import SpokenAnswer
 from attnviz.practice.drills.ranks import rank, seed_of
-from attnviz.practice.drills.sets import Limits, kinds_at, left_of
+from attnviz.practice.drills.sets import TRIES, Limits, kinds_at, left_of
 from attnviz.practice.spoken.schedule import AGAIN, GOOD, HARD
 from attnviz.session.lesson import page_and_link
 from attnviz.session.pages.mistakes import MISTAKES
@@ -27,8 +28,7 @@ USUAL = {"spoken": 150, "computed": 90, "code": 90, "mistake": 120}  # seconds t
 ROUND = ("spoken", "computed", "mistake", "computed", "code", "spoken", "computed", "mistake")
 ROUNDS = {"15": 1, "30": 2, "60": 4}  # minutes, in links: rounds
 CODE_KINDS = ("blank_in_a_line", "wrong_line", "line_that_repeats", "lines_of_attention", "line_that_raises")
-N_LINES = 4  # to choose from
-NEVER_WRONG = ("#", '"""', "def ", "class ", "else:", "raise ")
+ASK_ANYTHING = ("wrong_line", "blank_in_a_line")  # about several steps, so chosen after those that have but one
 PARTLY = 0.5  # share of a spoken question's points from which it was hard, and not missed
 
 
@@ -36,7 +36,11 @@ def begin(s: Settings, now: float) -> Attempt:
     """Begin the interview of the settings: the same questions for everyone with the link."""
     forms = plan(s, "interview")
     without, only = asked_before(s), taught(s)
-    waiting = {form: iter(questions(form, forms.count(form), s.question_set, without, only)) for form in FORMS}
+    found: list[Question] = []  # code to read before mistakes to find: there are fewer kinds of it
+    waiting = {}
+    for form in FORMS:
+        own = questions(form, forms.count(form), s.question_set, without, only, beside=found)
+        waiting[form], found = iter(own), [*found, *own]
     asked = tuple(next(waiting[form]) for form in forms)
     return Attempt(asked, now, 60.0 * int(s.interview), feedback=False, of="interview", plan=forms,
                    settings=naming(s, "interview"))  # fmt: skip
@@ -48,11 +52,13 @@ def plan(s: Settings, of: str) -> tuple[str, ...]:
 
 
 def questions(
-    form: str, n: int, seed: int, without: Collection[str] = (), only: Taught | None = None
-) -> list[Question]:
+    form: str, n: int, seed: int, without: Collection[str] = (), only: Taught | None = None, *,
+    beside: Sequence[Question] = (),
+) -> list[Question]:  # fmt: skip
     """Return n questions of a form for a seed.
 
     without: kinds that are not asked where enough others are left. only: what was taught, if that is all that is asked.
+    beside: questions asked in the same interview, whose answers these do not show, nor they theirs.
     """
     of = f"interview/{seed}"
     if form == "spoken":
@@ -63,16 +69,35 @@ def questions(
     if form == "mistake":
         names = only.mistakes(MISTAKES) if only else MISTAKES
         others = sorted(names, key=lambda name: (kind_of_mistake(name) in without, rank(of, name)))
-        return [asked for name in others if (asked := of_mistake(name, rank(of, name)))][:n]
+        first = apart(([asked] for asked in _of_mistakes(others, of)), n, beside)
+        return (
+            [*first, *(each for each in _of_mistakes(others, of) if each not in first)][:n] if len(first) < n else first
+        )
     if form == "code":
         kinds = left_of((only.kinds(CODE_KINDS) if only else ()) or CODE_KINDS, without, n)
-        return [make(kind, seed_of(of, kind, i)) for i, kind in enumerate(kinds_at(of, kinds, n))]
+        return _of_code(of, kinds_at(of, kinds, max(n, len(kinds))), n)
     if only:
         kinds = left_of([kind for kind in only.kinds(KINDS) if kind not in CODE_KINDS], without, n)
         groups = {kind: only.lesson_of(KINDS[kind].lessons) for kind in kinds}
         return [make(kind, seed_of(of, kind, 0)) for kind in _in_turn(of, groups)[:n]]
     drawn = question_set("", 3, 3 * n, seed, Limits(frozenset(without)))
     return [asked for asked in drawn if asked.kind not in CODE_KINDS][:n]
+
+
+def _of_mistakes(names: Iterable[str], of: str) -> Iterator[Question]:
+    return (asked for name in names if (asked := of_mistake(name, rank(of, name))))
+
+
+def _of_code(of: str, kinds: Sequence[str], n: int) -> list[Question]:
+    """Return questions of n of these kinds, the first ones as far as none shows the answer to another."""
+    seeds = [[seed_of(of, kind, i, *[again] * bool(again)) for again in range(TRIES)] for i, kind in enumerate(kinds)]
+    drawn = [[make(kind, seed) for seed in each] for kind, each in zip(kinds, seeds, strict=True)]
+    for places in combinations(range(len(kinds)), n):
+        in_turn = sorted(places, key=lambda i: ASK_ANYTHING.index(kinds[i]) if kinds[i] in ASK_ANYTHING else -1)
+        found = apart([drawn[i] for i in in_turn], n)
+        if len(found) == n:
+            return [asked for _, asked in sorted(zip(in_turn, found, strict=True), key=lambda each: each[0])]
+    return [questions[0] for questions in drawn[:n]]
 
 
 def _in_turn(of: str, groups: Mapping[str, str]) -> list[str]:
@@ -91,34 +116,6 @@ def of_card(card: spoken.Card) -> Question:
         spoken.filled(card.question, card), SpokenAnswer(points), spoken.filled(card.answer, card),
         link=(page.path, link), kind=card.id, subject=card.subject, level=card.level,
     )  # fmt: skip
-
-
-def of_mistake(name: str, seed: int) -> Question | None:
-    """Return a mistake as a question for its line; None if its code has too few other lines."""
-    excerpt = mistakes.excerpt(View(Settings(mistake=name)))
-    wrong = min(excerpt.mistaken)
-    line, mistake = excerpt.lines[wrong].strip(), mistakes.load_mistake(name)
-    code = [i for i, each in enumerate(excerpt.lines) if i == wrong or (i not in excerpt.mistaken and _is_code(each))]
-    at, longest = code.index(wrong), len(code) - N_LINES
-    starts = range(max(0, at - N_LINES + 1), max(0, min(at, longest)) + 1)  # so that the place of the line differs
-    seed %= len(starts)  # from which the same question is made
-    start = starts[seed]
-    shown = [excerpt.lines[i].strip() for i in code[start : start + N_LINES]]
-    if len(shown) < 3 or len({*shown}) < len(shown):
-        return None
-    explained = tuple("" if each == line else "This line is right." for each in shown)
-    return Question(
-        f"Which line of this code, from attnviz/{excerpt.files[0]}, has the mistake?",
-        ChoiceAnswer(tuple(shown), shown.index(line), explained, code=True), mistake.what,
-        link=("mistakes", {"mistake": name, "hunt": "0"}), code=excerpt.functions, kind=kind_of_mistake(name),
-        subject="mistakes", level=2, seed=seed,
-    )  # fmt: skip
-
-
-def _is_code(line: str) -> bool:
-    """Check whether one can doubt a line: it is no comment, no part of a docstring, no head of a function."""
-    line = line.strip()
-    return len(line) > 3 and not line.startswith(NEVER_WRONG) and not line.endswith((".", '"""'))
 
 
 # ---- the score card

@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 from attnviz.compute import interview, spoken
 from attnviz.compute.asked import MISTAKE
+from attnviz.compute.mistaken_line import of_mistake
 from attnviz.compute.practice import Attempt, naming
 from attnviz.practice.drills import KINDS, Question, make
 from attnviz.session.pages.mistakes import MISTAKES
@@ -87,7 +88,7 @@ def question_of(id: str) -> Question:
     if name in KINDS:
         return make(name, int(seed))
     if (mistake := name.removeprefix(MISTAKE)) in MISTAKES:
-        if asked := interview.of_mistake(mistake, int(seed)):
+        if asked := of_mistake(mistake, int(seed)):
             return asked
         raise ValueError(id)
     return interview.of_card(spoken.deck()[name])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from attnviz.compute import interview
+from attnviz.compute.mistaken_line import of_mistake
 from attnviz.compute.practice import Attempt, Progress, ended, pages_to_review, shown, with_answers
 from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
 from attnviz.session.pages.mistakes import MISTAKES
@@ -44,7 +45,7 @@ def test_each_length_has_its_forms_and_its_usual_times_fill_it(minutes: str, n: 
 
 
 def test_a_mistake_is_one_of_the_lines_shown_at_different_places() -> None:
-    asked = {(name, seed): interview.of_mistake(name, seed) for name in MISTAKES for seed in range(3)}
+    asked = {(name, seed): of_mistake(name, seed) for name in MISTAKES for seed in range(3)}
     found = {key: question for key, question in asked.items() if question}
     places = Counter()
     for (name, _), question in found.items():

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from attnviz.compute import interview, spoken, unfinished
+from attnviz.compute.mistaken_line import of_mistake
 from attnviz.compute.practice import Attempt, begin
 from attnviz.compute.practice import Progress as Answers
 from attnviz.practice.drills import KINDS, make
@@ -31,7 +32,7 @@ def asked(question) -> dict[str, object]:
 
 def of_each_kind() -> list[str]:
     drills = [make(name, 17).id for name in KINDS]
-    mistakes = [q.id for name in MISTAKES if (q := interview.of_mistake(name, rank("interview/3", name)))]
+    mistakes = [q.id for name in MISTAKES if (q := of_mistake(name, rank("interview/3", name)))]
     return [*drills, *mistakes, *(interview.of_card(card).id for card in spoken.deck().values())]
 
 

@@ -30,7 +30,8 @@ class Drawn:
 class Question:
     """A question with its answer and explanation. solution: its equations; because: the reason in words.
 
-    link: page and settings that show it. code: lines of code shown with the question.
+    link: page and settings that show it. code: lines of code shown with the question. whole: the functions of which
+    they are an excerpt, if they are one.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Question:
     solution: tuple[Equation, ...] = ()
     link: tuple[str, Mapping[str, str]] = ("", {})
     code: str = ""
+    whole: str = ""
     maps: tuple[Drawn, ...] = ()
     kind: str = ""
     subject: str = ""

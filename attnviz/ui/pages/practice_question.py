@@ -38,6 +38,10 @@ def draw(question: Question) -> None:
     st.markdown(f"## {written(question.text)}")
     if question.code:
         st.code(question.code, language="python", wrap_lines=True)
+    if question.whole:
+        key = f"whole-{question.id.replace(':', '-')}"
+        with st.expander("The whole function", type="compact", key=key, on_change="ignore"):
+            st.code(question.whole, language="python", wrap_lines=True)
 
 
 def ask(question: Question, key: str, take: Callable[[str], None]) -> None:
