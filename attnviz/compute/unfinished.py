@@ -122,8 +122,10 @@ def _check(questions: Iterable[Question]) -> str:
 
 
 def _changed(found: Unfinished) -> str:
-    what = "interview" if found.of == MOCK else "set of questions"
-    return (
-        f"The {what} that this browser kept cannot be continued: this version of AttnViz asks other questions. "
-        "Start a new one."
-    )
+    """Say that it cannot go on, and what becomes of it. Of another version's, only that it was begun is known."""
+    what = found.name if found.asked else "the interview" if found.of == MOCK else "the set of questions"
+    said = [
+        f"{what[0].upper()}{what[1:]} cannot be continued: this version of AttnViz asks other questions.",
+        "It was removed from this browser.", *[found.lost] * bool(found.asked), "Start a new one.",
+    ]  # fmt: skip
+    return " ".join(said)

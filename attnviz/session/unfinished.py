@@ -108,7 +108,7 @@ class Unfinished:
 
     def said(self) -> str:
         """Name it and say how far it is: "the interview of 30 minutes: question 4 of 16, 21 minutes left"."""
-        name = self._name()
+        name = self.name
         if self.is_through:
             return f"{name}: tick what you said"
         place = f"question {self.at + 1} of {len(self.asked)}"
@@ -116,12 +116,21 @@ class Unfinished:
         left = f"{count(minutes, 'minute')} left" if minutes else "less than a minute left"
         return f"{name}: {place}, {left}" if self.seconds else f"{name}: {place}"
 
-    def _name(self) -> str:
+    @property
+    def name(self) -> str:
+        """What it is: "the set of 3 questions"."""
         n = count(len(self.asked), "question")
         if self.of == MOCK:
             minutes = count(self.seconds // 60, "minute")
             return f"the interview of {minutes}" if self.has_points else f"the interview with {n} to compute"
         return f"the {n} that you missed" if self.of == "missed" else f"the set of {n}"
+
+    @property
+    def lost(self) -> str:
+        """What is lost with it, and what stays."""
+        if self.is_through:
+            return "Its score card stays. The points that you have not ticked count as not said."
+        return f"Its answers so far {'do not count' if self.of == MOCK else 'stay counted'}."
 
 
 def _age(kept: Unfinished) -> tuple[str, int, str, bool, int, str]:

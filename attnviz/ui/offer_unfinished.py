@@ -22,16 +22,9 @@ def offer(*, from_here: bool = False, primary: bool = True) -> list[Unfinished]:
             )  # fmt: skip
             what = "the interview" if each.of == MOCK else "the set"
             with st.popover(f"Drop {what}", type="tertiary", key=f"drop-{each.kind}"):
-                st.markdown(_lost(each))
+                st.markdown(f"{'' if each.is_through else 'It cannot be continued afterwards. '}{each.lost}")
                 st.button("Drop it now", key=f"drop-{each.kind}-now", type="primary", on_click=_drop, args=(each,))
     return found
-
-
-def _lost(found: Unfinished) -> str:
-    if found.is_through:
-        return "Its score card stays. The points that you have not ticked count as not said."
-    counted = "do not count" if found.of == MOCK else "stay counted"
-    return f"It cannot be continued afterwards. Its answers so far {counted}."
 
 
 def _go_on(found: Unfinished) -> None:

@@ -270,6 +270,22 @@ def test_what_this_version_cannot_build_is_dropped_with_a_sentence():
         assert "Question 1 of 3" in said(again) and "cannot be continued" not in sentences(again)
 
 
+def test_an_interview_of_another_version_is_removed_by_the_press_that_would_go_on_and_one_says_so():
+    app, _ = mock_with_two_answers()
+    mock = held(app).unfinished["interview"]
+    for kept, lost in (
+        (replace(mock, check="00"), "Its answers so far do not count."),
+        (replace(mock, check="00", given=("",) * 8), "Its score card stays."),
+    ):
+        front = opened(FRONT, {"progress": Progress(unfinished={"interview": kept})})
+        press(front, "go-on-interview")
+        (why,) = [each.value for each in front.warning]
+        assert why.startswith("The interview of 15 minutes cannot be continued: this version of AttnViz asks other")
+        assert "It was removed from this browser. " + lost in why and why.endswith("Start a new one.")
+        assert front.button(key="start-interview") and "go-on-interview" not in keys(front)
+        assert "go-on-interview" not in keys(in_another_tab(front, FRONT))
+
+
 def test_a_set_that_is_begun_before_the_browser_has_said_anything_goes_on(monkeypatch):
     app = press(opened(PRACTICE, **SET), "start-set")
     press(press(app, "end-now"), "leave")
