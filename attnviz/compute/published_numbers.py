@@ -130,6 +130,17 @@ def _of_mixer(view: View, size: Callable[[Mixer], int | None]) -> str:
     return f"{found:,}" if found else MISSING
 
 
+def _query_latent(view: View) -> str:
+    rank = count_parameters(_model(view)).attention.get("q down", 0) // _model(view).d_model
+    return f"{rank:,}" if rank else MISSING
+
+
+def _full_queries(view: View) -> str:
+    model = _model(view)
+    width = 0 if model.mixed_layers else model.mixer.axes().get("H·D", 0)
+    return _in_words(model.n_layers * model.d_model * width) if width else MISSING
+
+
 def _equal_kv_heads(view: View) -> str:
     one_head = _with(view, 1)
     return f"{_per_token(_model(view)) / _per_token(one_head):.3g}" if one_head else MISSING
@@ -324,6 +335,11 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
     ("published_slow_pairs", "Its pairs that do not complete a rotation within the context that it is made for",
      _slow_pairs),
     ("published_latent", "Numbers of its latent", lambda view: _of_mixer(view, lambda mixer: mixer.axes().get("R"))),
+    ("published_query_latent", "Numbers of the latent that its queries go through, if they do", _query_latent),
+    ("published_query_parameters", "Parameters of its query projections",
+     lambda view: _own_parts(_model(view), ("q", "q down", "q up"))),
+    ("published_query_parameters_full", "What they would be if its queries did not go through a latent",
+     _full_queries),
     ("published_rope_key", "Dimensions of its shared RoPE key",
      lambda view: _of_mixer(view, lambda mixer: mixer.axes().get("P"))),
     ("published_value_dim", "The width of its values, which comparisons of MLA with MHA, GQA and MQA give their heads",

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attnviz.compute import interview, lessons, routes, spoken, steps
+from attnviz.compute import interview, lessons, placeholders, routes, spoken, steps
 from attnviz.compute.asked import asked_before
+from attnviz.compute.published_numbers import MISSING
 from attnviz.compute.taught import MISTAKES, taught
 from attnviz.compute.view import View
 from attnviz.mistakes import all_mistakes
@@ -27,7 +28,8 @@ TABLE = {
         (ROPE, "A pair rotates"), (ROPE, DERIVED), (ROPE, DERIVED), (ROPE, DERIVED),
         (ROPE, "Shifts leave the score as it is"), (ROPE, DERIVED),
     ],
-    "mla-what-is-cached": [(MLA, KEPT), (MLA, "From the latent to keys and values"), (MLA, KEPT), (MLA, KEPT), None],
+    "mla-what-is-cached": [(MLA, KEPT), (MLA, "From the latent to keys and values"), (MLA, KEPT), (MLA, KEPT),
+                           (MLA, "In published models")],
     "mla-or-gqa": [
         (MLA, "In published models"), (MLA, "From the latent to keys and values"), (MLA, "In published models"),
         (MLA, "In published models"), (MLA, "RoPE is decoupled"),
@@ -162,6 +164,19 @@ def test_each_line_of_the_derivation_of_rope_holds(m, n, theta):
     ]
     torch.testing.assert_close(torch.stack(lines), score.expand(4), rtol=1e-6, atol=1e-6)
     assert r"q^\top R((n-m)\theta)k" in LESSONS[ROPE].steps[-1].text
+
+
+def test_the_lesson_on_mla_says_what_the_latent_of_the_queries_saves():
+    number = next(n for n, step in enumerate(LESSONS[MLA].steps, 1) if step.title == "In published models")
+    text = placeholders.filled(LESSONS[MLA].step(number).text, View(LESSONS[MLA].settings(number)))
+    layers, width, heads, of_a_head, rank = 61, 7168, 128, 128 + 64, 1536  # DeepSeek-V3's config.json
+    through, direct = layers * (width * rank + rank * heads * of_a_head), layers * width * heads * of_a_head
+    assert (round(through / 1e9, 2), round(direct / 1e9, 1)) == (2.97, 10.7)
+    assert " of 1,536 numbers. " in text and "2.97 billion instead of 10.7 billion" in text
+    other = View(Settings(preset="llama-3-8b"))  # its queries go through none
+    assert [placeholders.value(name, other) for name in ("published_query_latent", "published_query_parameters")] == [
+        MISSING, f"{32 * 4096**2 / 1e6:.0f} million"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "一只猫 sat"])
