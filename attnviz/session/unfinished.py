@@ -107,7 +107,7 @@ class Unfinished:
         return replace(self, spent=max(self.spent, min(spent, most)))
 
     def said(self) -> str:
-        """Name it and say how far it is: "the interview of 30 minutes: question 4 of 16, 21 minutes left"."""
+        """Name it and say how far it is: "the mock interview of 30 minutes: question 4 of 16, 21 minutes left"."""
         name = self.name
         if self.is_through:
             return f"{name}: tick what you said"
@@ -122,7 +122,7 @@ class Unfinished:
         n = count(len(self.asked), "question")
         if self.of == MOCK:
             minutes = count(self.seconds // 60, "minute")
-            return f"the interview of {minutes}" if self.has_points else f"the interview with {n} to compute"
+            return f"the mock interview {f'of {minutes}' if self.has_points else f'with {n} to compute'}"
         return f"the {n} that you missed" if self.of == "missed" else f"the set of {n}"
 
     @property

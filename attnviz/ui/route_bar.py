@@ -265,7 +265,7 @@ def next_title() -> str:
 
 
 def open_item() -> tuple[str, str] | None:
-    """Return the name of the route that was opened last, and its next item with the minutes that it takes now.
+    """Return the name of the route that was opened last, and with what it goes on: its next item, and its minutes now.
 
     None if there is none, or all is done.
     """
@@ -273,8 +273,16 @@ def open_item() -> tuple[str, str] | None:
     route = _route(last[0]) if last else None
     if route is None or not _left(route):
         return None
-    item = route.item(route.opens(progress.get(), progress.today().isoformat()))
-    return route.name, f"{item.title}, {count(item.minutes_with(progress.due()), 'minute')}"
+    kept, today, due = progress.get(), progress.today().isoformat(), progress.due()
+    item = route.item(route.opens(kept, today))
+    minutes = count(item.minutes_with(due), "minute")
+    return route.name, f"Go on with “{route.title_on(kept, today, due)}”: {item.title}, {minutes}"
+
+
+def position_in(name: str) -> str:
+    """Say at which of its items a route goes on: "item 4 of 10"."""
+    route = _route(name)
+    return f"item {route.opens(progress.get(), progress.today().isoformat())} of {len(route.items)}" if route else ""
 
 
 def minutes_today(name: str, *, again: bool) -> int:

@@ -106,7 +106,7 @@ def test_an_interview_goes_on_after_a_reload_and_in_another_tab_until_it_is_drop
 
     other = watched(page.context.new_page())
     other.goto(page.url.split("practice")[0])
-    offered = other.get_by_role("button", name=re.compile("Go on with the interview with 10 questions to compute"))
+    offered = other.get_by_role("button", name=re.compile("Go on with the mock interview with 10 questions to compute"))
     expect(offered).to_contain_text("question 3 of 10, 14 minutes left")
     settle(other)
     offered.click()

@@ -142,7 +142,7 @@ def test_a_person_who_comes_back_is_not_shown_what_is_for_others_and_nothing_mov
     page.set_viewport_size({"width": width, "height": 844})
     page.add_init_script(f"addEventListener('DOMContentLoaded', {FIRST_VIEW})")
     go(page, server, "")
-    expect(page.locator(".st-key-go-on")).to_contain_text("Go on: Why keys and values are shared")
+    expect(page.locator(".st-key-go-on")).to_contain_text("minutes”: Why keys and values are shared")
     settle(page)
     seen = page.evaluate("[...seen].map(String)")
     assert any("Go on: 60 minutes" in each for each in seen) and len([each for each in seen if each.isdecimal()]) == 1

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.compute import interview, lessons, routes
 from attnviz.practice.drills import question_set
 from attnviz.practice.drills.answers import SpokenAnswer
-from attnviz.session.progress import Progress, RouteState, merge, parsed
+from attnviz.session.progress import LessonState, Progress, RouteState, merge, parsed
 from attnviz.session.settings import Settings
 from attnviz.session.unfinished import Unfinished
 from attnviz.ui import progress, this_tab
@@ -206,7 +206,7 @@ def test_of_an_interview_that_is_kept_the_start_of_another_is_offered_once_it_is
     app, _ = mock_with_two_answers()
     other = in_another_tab(app, tab="interview", interview="30")
     labels = [each.label for each in other.button]
-    assert "**Go on with the interview of 15 minutes: question 3 of 8, 15 minutes left**" in labels
+    assert "**Go on with the mock interview of 15 minutes: question 3 of 8, 15 minutes left**" in labels
     assert "Start the interview" not in labels
     press(other, "drop-interview-now")
     assert "Start the interview" in [each.label for each in other.button]
@@ -228,6 +228,22 @@ def test_both_a_set_and_an_interview_are_kept():
     press(checked(front.run()), "go-on-interview")
     assert "Question 3 of 8" in said(front)
     assert not any(each.ended for each in held(front).unfinished.values())
+
+
+def test_each_button_that_goes_on_says_with_what_and_one_of_them_is_primary():
+    app, _ = mock_with_two_answers()
+    begun = {"interview-20": RouteState("2026-11-28T20:00:00Z", "2026-11-28T20:00:00Z")}
+    kept = replace(held(app), routes=begun, lessons={"mla": LessonState(3)})
+    front = opened(FRONT, {"progress": kept})
+    labels = [each.label.strip("*") for each in front.button if each.label.strip("*").startswith("Go on")]
+    first = routes.routes()["interview-20"].items[0]
+    assert labels == [
+        "Go on with the mock interview of 15 minutes: question 3 of 8, 15 minutes left",
+        f"Go on with “Interview tomorrow: 20 minutes”: {first.title}, {first.minutes} minutes",
+        "Go on: 20 minutes, item 1 of 4",
+    ]
+    primary = [each.key for each in front.main.button if each.proto.type == "primary" and "drop" not in str(each.key)]
+    assert primary == ["go-on-interview"]
 
 
 def test_another_tab_that_goes_on_is_followed():
@@ -280,7 +296,9 @@ def test_an_interview_of_another_version_is_removed_by_the_press_that_would_go_o
         front = opened(FRONT, {"progress": Progress(unfinished={"interview": kept})})
         press(front, "go-on-interview")
         (why,) = [each.value for each in front.warning]
-        assert why.startswith("The interview of 15 minutes cannot be continued: this version of AttnViz asks other")
+        assert why.startswith(
+            "The mock interview of 15 minutes cannot be continued: this version of AttnViz asks other"
+        )
         assert "It was removed from this browser. " + lost in why and why.endswith("Start a new one.")
         assert front.button(key="start-interview") and "go-on-interview" not in keys(front)
         assert "go-on-interview" not in keys(in_another_tab(front, FRONT))

@@ -233,7 +233,8 @@ def test_the_front_page_goes_on_with_the_next_item_and_what_is_due():
     kept = Progress(through(first.link["lesson"]), routes={ROUTE.name: RouteState(AT, AT)})
     app = opened(FRONT, {"progress": kept})
     button = app.button(key="go-on-route")
-    assert button.label == f"**Go on: {mistake.title}, {mistake.minutes} minutes**" and button.proto.type == "primary"
+    assert button.label == f"**Go on with “{ROUTE.title}”: {mistake.title}, {mistake.minutes} minutes**"
+    assert button.proto.type == "primary"
     card = {aloud.link["card"]: CardState(TODAY.isoformat(), 1, 2.5, 1)}
     app = opened(FRONT, {"progress": replace(kept, cards=card)})
     assert app.button(key="due").label == "**1 answer due today: Sharing keys and values**"

@@ -42,7 +42,7 @@ def test_what_was_skipped_is_said_at_the_end_and_one_press_leads_back_to_it():
     assert linked(app)["route_item"] == "2" and f"## {mistake.title}" in said(app)
     assert app.button(key="route-next").label == f"Skip to: {aloud.title}"
     front = opened(FRONT, {"progress": app.session_state["progress"]})
-    assert front.button(key="go-on-route").label.startswith(f"**Go on: {mistake.title}")
+    assert front.button(key="go-on-route").label.startswith(f"**Go on with “{ROUTE.title}”: {mistake.title}")
 
 
 def test_to_begin_again_is_from_the_first_item_with_other_questions():
@@ -116,7 +116,8 @@ def test_what_comes_back_takes_the_minutes_of_what_is_due_and_is_done_once_nothi
     assert state_of(app, of.name).done == (item.id,) and "due-next" not in buttons(app)
     others = RouteState(AT, AT, tuple(each.id for each in of.items[:-1]))
     front = opened(FRONT, {"progress": Progress(cards=due, routes={of.name: others})})
-    assert front.button(key="go-on-route").label == f"**Go on: {item.title}, 6 minutes**"
+    today = f"Interview tomorrow: {of.minutes - item.minutes + 6} minutes"
+    assert front.button(key="go-on-route").label == f"**Go on with “{today}”: {item.title}, 6 minutes**"
 
 
 def test_the_end_says_what_is_due_today_and_what_more_tomorrow_and_has_one_primary_button():
@@ -166,7 +167,7 @@ def test_on_the_day_of_the_interview_the_front_page_offers_what_is_due_and_the_n
     assert linked(app)["tab"] == "due" and "3 due today: 1 answer, 1 drill, 1 mistake." in said(app)
     assert minutes_left(app) == of.minutes - of.items[0].minutes + 3 + 2 + 2
     cost = opened(COST, **of.items[1].link, route=of.name, route_item="2")
-    assert "2 × 32 × 8 KV heads × 128 × 2 bytes = 128 KiB." in " ".join(said(cost).split())  # 131,072 bytes
+    assert "2 × 32 × 8 × 128 × 2 bytes = 128 KiB per token." in " ".join(said(cost).split())  # 131,072 bytes
     through_ = RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)
     gone = opened(FRONT, {"progress": replace(kept, routes={of.name: through_})})
     assert "begin-interview-today" not in buttons(gone)

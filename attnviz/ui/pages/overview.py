@@ -113,9 +113,8 @@ def _go_on(due: str, following: tuple[str, str] | None, *, after: bool) -> None:
             )  # fmt: skip
         if following:
             name, item = following
-            label = f"**Go on: {item}**"
             st.button(
-                label, key="go-on-route", on_click=route_bar.start, args=(name,),
+                f"**{item}**", key="go-on-route", on_click=route_bar.start, args=(name,),
                 type="secondary" if due or after else "primary", icon=":material/arrow_forward:",
             )  # fmt: skip
 
@@ -203,9 +202,10 @@ def routes() -> None:
         with st.container(horizontal=True, gap="small", key="routes"):
             for name, label in ROUTES.items():
                 through, begun = bool(done[name]), last is not None and last[0] == name
+                goes_on = f"Go on: {label}, {route_bar.position_in(name)}" if begun else label
                 st.button(
-                    f"Begin again: {label}" if through else f"Go on: {label}" if begun else label,
-                    key=f"begin-{name}", on_click=route_bar.start, args=(name, through),
+                    f"Begin again: {label}" if through else goes_on, key=f"begin-{name}", on_click=route_bar.start,
+                    args=(name, through),
                 )  # fmt: skip
             _plans()
         if any(done.values()):

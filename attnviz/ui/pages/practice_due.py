@@ -96,7 +96,7 @@ def lead_on() -> None:
 
 def _following() -> tuple[str, Callable[..., None], tuple[str, ...]]:
     if item := route_bar.open_item():
-        return f"Go on: {item[1]}", route_bar.start, (item[0],)
+        return item[1], route_bar.start, (item[0],)
     if label := practice_missed.label():
         return label, practice_missed.repeat, ()
     if name := compute.missed_mistake(progress.get(), progress.today().isoformat()):
