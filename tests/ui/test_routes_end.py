@@ -167,7 +167,7 @@ def test_on_the_day_of_the_interview_the_front_page_offers_what_is_due_and_the_n
     assert linked(app)["tab"] == "due" and "3 due today: 1 answer, 1 drill, 1 mistake." in said(app)
     assert minutes_left(app) == of.minutes - of.items[0].minutes + 3 + 2 + 2
     cost = opened(COST, **of.items[1].link, route=of.name, route_item="2")
-    assert "2 × 32 × 8 × 128 × 2 bytes = 128 KiB per token." in " ".join(said(cost).split())  # 131,072 bytes
+    assert "2 × 32 × 8 KV heads × 128 × 2 bytes = 128 KiB per token." in " ".join(said(cost).split())  # 131,072 bytes
     through_ = RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)
     gone = opened(FRONT, {"progress": replace(kept, routes={of.name: through_})})
     assert "begin-interview-today" not in buttons(gone)
