@@ -183,7 +183,7 @@ def own_drawings(
         figures.attention_parameters(models, selected, live.attention if live else None),
         figures.model_parameters(models, selected, live.model if live else None),
         figures.cache(models, selected, live.cache if live else None, context, batch, precision),
-        figures.precisions(selected, context, batch),
+        figures.precisions(selected, context, batch, precision),
     )
 
 

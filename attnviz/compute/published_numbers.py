@@ -18,6 +18,7 @@ from attnviz.cost import (
     kv_cache_bytes,
     load_described,
     weight_bytes,
+    with_its_scales,
 )
 from attnviz.cost.cached import cached_in_layer, state_bytes
 from attnviz.cost.decode import attention_flops
@@ -273,7 +274,8 @@ PUBLISHED = {name: Placeholder(meaning, value, of_text=False) for name, meaning,
      lambda view: context_text(view.settings.context)),
     ("batch", 'The sequences at once chosen on the cost page: "1 sequence"',
      lambda view: count(view.settings.batch, "sequence")),
-    ("precision", "The precision of the cache chosen on the cost page", lambda view: view.settings.precision),
+    ("precision", "The precision of the cache chosen on the cost page, with its scales",
+     lambda view: with_its_scales(view.settings.precision)),
     ("published", "The model chosen on the cost page", lambda view: _model(view).name),
     ("published_layers", "Its layers", lambda view: str(_model(view).n_layers)),
     ("published_heads", "Its query heads", lambda view: str(_model(view).n_heads)),

@@ -8,7 +8,7 @@ from attnviz.cost.answer import Answer, of_accelerators, of_models
 from attnviz.cost.cached import cache, cached_tokens, expanded_cache_bytes, kv_cache_bytes
 from attnviz.cost.decode import DecodeStep, decode_cost, decode_step, uncached_cost
 from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight_bytes
-from attnviz.cost.precisions import PRECISIONS, bits_with_scales
+from attnviz.cost.precisions import PRECISIONS, bits_with_scales, precision_of, with_its_scales
 from attnviz.cost.prefill import Prefill, prefill, prefill_cost
 from attnviz.cost.presets import load_described, load_presets
 from attnviz.cost.serving import Serving
@@ -42,6 +42,7 @@ __all__ = [
     "of_models",
     "parameters",
     "plan_memory",
+    "precision_of",
     "prefill",
     "prefill_cost",
     "summary",
@@ -49,4 +50,5 @@ __all__ = [
     "uncached_cost",
     "weight_bytes",
     "what_if",
+    "with_its_scales",
 ]

@@ -161,10 +161,10 @@ def precisions(caches: Sequence[Quantised]) -> Drawing:
     return Drawing(
         figure,
         title=f"{last.name} takes {share:.1%} of the bytes and changes the loss by {_difference(changes[-1])}",
-        note="Bytes of the stored numbers and their scales after the same text. Loss: "
+        note="Bytes of the stored numbers and of one scale per vector, after the same text. Loss: "
         f"change of its mean over {count(n, 'token')}, ± standard error; top-1: the most likely next token.",
         more="The bytes are counted in the live tensors. "
-        "One scale per vector; the computation itself runs in float32. The standard error is that of the paired "
+        "The computation itself runs in float32. The standard error is that of the paired "
         "differences. KIVI (arXiv 2402.02750) scales keys per channel, as some channels are large in all tokens, and "
         "values per token.",
         alt="; ".join(

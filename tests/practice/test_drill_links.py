@@ -6,7 +6,16 @@ import pytest
 
 from attnviz.checkpoints import shipped_config
 from attnviz.compute.cost import pasted_model
-from attnviz.cost import Serving, bits_with_scales, kv_cache_bytes, load_accelerators, load_presets, plan_memory
+from attnviz.cost import (
+    PRECISIONS,
+    Answer,
+    Serving,
+    bits_with_scales,
+    kv_cache_bytes,
+    load_accelerators,
+    load_presets,
+    plan_memory,
+)
 from attnviz.cost.placed import TENSOR
 from attnviz.figures import cost as figures
 from attnviz.practice.drills.answers import (
@@ -59,6 +68,45 @@ def test_a_question_on_a_cache_leads_to_the_formula_with_its_number(name):
         drawing = figures.cache([model], model, None, s.context, s.batch, s.precision)
         (found,) = drawing.table[f"bytes in {s.precision}"]
         assert found / CACHES[name] == pytest.approx(question.answer.value) and drawing.formula
+
+
+def test_a_quantised_cache_leads_to_the_page_that_compares_it_with_bf16_in_its_own_block_of_scales():
+    """By hand: 16 bits against those of a number and its share of a 16-bit scale."""
+    blocks = set()
+    for seed in range(40):
+        question = make("times_smaller_when_quantised", seed)
+        s, notices = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+        model, _ = pasted_model(s.facts)
+        ((bits, block),) = re.findall(r"to int(\d), with a 16-bit scale per (\d+) numbers", question.text)
+        drawing = figures.precisions(model, s.context, s.batch, s.precision)
+        ((said, per, times),) = re.findall(r"int(\d), scale per (\d+) numbers: ([\d.]+) times", drawing.title)
+        assert (said, per) == (bits, block) and f"int{bits} with a 16-bit scale per {block} numbers" in drawing.alt
+        assert float(times) == pytest.approx(16 / (int(bits) + 16 / int(block)), rel=5e-4)
+        assert question.answer.value == pytest.approx(float(times), rel=5e-4) and not notices
+        sizes = dict(zip(drawing.table["precision"], drawing.table["bytes"], strict=True))
+        quantised = sizes[f"int{bits} with a 16-bit scale per {block} numbers"]
+        assert sizes["bf16"] / quantised == pytest.approx(question.answer.value)
+        blocks.add((bits, block))
+    assert len(blocks) == 5
+
+
+@pytest.mark.parametrize("precision", [name for name, (_, block) in PRECISIONS.items() if block])
+def test_whatever_gives_bytes_in_a_quantised_precision_says_the_block_of_its_scales_beside_them(precision):
+    """Not behind a question mark, nor inside a calculation that is folded."""
+    bits, block = PRECISIONS[precision]
+    model, own = load_presets()["llama-2-13b"], load_presets()["qwen3-next-80b-a3b"]
+    serving = Serving(model, load_accelerators()["h100-sxm"], 4096, precision, weights=precision)
+    beside = [
+        figures.sentence(Answer(serving, 1)),
+        figures.filling(serving).note,
+        figures.cache([model], model, None, 4096, 1, precision).note,
+        figures.caches_panel([model], 4096, 1, precision)["note"],
+        figures.memory_of_layers(own, 4096, 1, precision).note,
+        figures.saving_text(model, model, 4096, 1, precision),
+        figures.models_finding([Answer(serving, 1)]),
+    ]
+    for said in beside:
+        assert f"int{bits} with a 16-bit scale per {block} numbers" in said
 
 
 @pytest.mark.parametrize(

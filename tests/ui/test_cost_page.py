@@ -17,6 +17,7 @@ from attnviz.cost import (
     kv_cache_bytes,
     load_accelerators,
     load_presets,
+    with_its_scales,
 )
 from attnviz.cost.hf_architectures import FULL_MHA, UNBIASED
 from attnviz.cost.hf_config import read_hf_config
@@ -42,7 +43,7 @@ def texts(**changes) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("precision", "batch", "window"), list(zip(PRECISIONS, (3, 1, 3, 1), (512, 16, 512, 16), strict=True))
+    ("precision", "batch", "window"), list(zip(PRECISIONS, (3, 1) * 4, (512, 16) * 4, strict=True))
 )
 def test_the_headline_is_in_the_chosen_precision_and_for_all_sequences(precision, batch, window):
     settings = Settings(model="gqa-4", context=1000, batch=batch, precision=precision, window=window)
@@ -55,7 +56,7 @@ def test_the_headline_is_in_the_chosen_precision_and_for_all_sequences(precision
     # The line is above each tab; this one draws the least.
     there = texts(tab="measured", model="gqa-4", preset="selected", **link)
     (said,) = (text for text in there if text.startswith("For **"))
-    assert re.findall(r"\*\*([\d.,]+ \w?i?B)\*\*", said) == [full, here] and precision in said
+    assert re.findall(r"\*\*([\d.,]+ \w?i?B)\*\*", said) == [full, here] and with_its_scales(precision) in said
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -66,7 +67,7 @@ def test_only_what_was_counted_is_said_to_be_equal(precision):
     differing = compute_cost.differing(models, live, settings)
     said = figures.counted_text(len(models), *differing, precision, windowed=False)
     assert live.cache == tuple(counted_cache_bytes(m, 70, 2) for m in models)
-    assert "bf16" in said and (f"{precision} bytes drawn" in said) == (precision != "bf16")
+    assert "bf16" in said and (f"bytes drawn in {with_its_scales(precision)}" in said) == (precision != "bf16")
 
 
 def test_the_answer_is_for_the_pasted_model_where_it_is_chosen_and_on_its_tab():

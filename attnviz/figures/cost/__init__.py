@@ -10,7 +10,7 @@ from attnviz.figures.cost.answer import (
     panel,
     sentence,
 )
-from attnviz.figures.cost.captions import counted_text, description_texts, saving_text, short_name
+from attnviz.figures.cost.captions import counted_text, description_texts, precision_name, saving_text, short_name
 from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.holders import holders
@@ -51,6 +51,7 @@ __all__ = [
     "only_costs",
     "panel",
     "parts_of_layers",
+    "precision_name",
     "precisions",
     "published",
     "published_table",

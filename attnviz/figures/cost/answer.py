@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attnviz.cost import PRECISIONS, Answer, attention_name, count_parameters
+from attnviz.cost import PRECISIONS, Answer, attention_name, count_parameters, with_its_scales
 from attnviz.cost.units import bytes_text, context_text, count_text
 from attnviz.equations import Equation
 from attnviz.figures.cost.captions import beyond_context, crowd_text, is_beyond, short_name
@@ -38,12 +38,15 @@ def need(answer: Answer) -> str:
     serving, n = answer.serving, answer.n_sequences
     one = f", {bytes_text(answer.plan.cache_of_one)} each" if n > 1 else ""
     weights, kept = bytes_text(answer.plan.weights), answer.cached - answer.state
-    cached = [f"{bytes_text(kept)} of cache in {serving.precision}"] if kept or not answer.state else []
+    cached = (
+        [f"{bytes_text(kept)} of cache in {with_its_scales(serving.precision)}"] if kept or not answer.state else []
+    )
     cached += [f"{bytes_text(answer.state)} of state"] if answer.state else []
     where = f" on each of {serving.count:,} accelerators" if serving.count > 1 else ""
+    pieces = [f"{weights} of weights in {with_its_scales(serving.weights)}", *cached]
     return (
-        f"**{escaped(short_name(serving.model))} needs {bytes_text(answer.needed)}{where}**: "
-        f"{listed([f'{weights} of weights in {serving.weights}', *cached])} for {crowd_text(serving.n_tokens, n)}{one}."
+        f"**{escaped(short_name(serving.model))} needs {bytes_text(answer.needed)}{where}**: {listed(pieces)} for "
+        f"{crowd_text(serving.n_tokens, n)}{one}."
     )
 
 
@@ -248,7 +251,8 @@ def _on_each(answers: Sequence[Answer]) -> str:
 
 def _served(answer: Answer) -> str:
     """Name the precision of the weights and the sequences: "weights in bf16 and 8 K tokens"."""
-    return f"weights in {answer.serving.weights} and {crowd_text(answer.serving.n_tokens, answer.n_sequences)}"
+    crowd = crowd_text(answer.serving.n_tokens, answer.n_sequences)
+    return f"weights in {with_its_scales(answer.serving.weights)} and {crowd}"
 
 
 def models_finding(answers: Sequence[Answer]) -> str:

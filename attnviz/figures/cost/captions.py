@@ -13,6 +13,7 @@ from attnviz.cost import (
     count_parameters,
     expanded_cache_bytes,
     kv_cache_bytes,
+    with_its_scales,
 )
 from attnviz.cost.hf_config import Description
 from attnviz.cost.precisions import SCALE_BITS
@@ -21,6 +22,7 @@ from attnviz.cost.variants import with_latent
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, listed
 
+LIKE = {"int4": ", as in llama.cpp's q4_0", "int8": ", as in llama.cpp's q8_0"}
 MAX_NAMES, MAX_NAME = 40, 40  # of the fields of a pasted file, and their characters
 
 
@@ -28,7 +30,7 @@ def saving_text(full: ModelConfig, selected: ModelConfig, n_tokens: int, batch_s
     """State in one sentence the cache of a model as MHA, and how much of it and of the parameters the selected has."""
     bits, block = PRECISIONS[precision]
     before, after = (kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in (full, selected))
-    crowd = f"**{crowd_text(n_tokens, batch_size)}** in {precision}"
+    crowd = f"**{crowd_text(n_tokens, batch_size)}** in {with_its_scales(precision)}"
     text = f"For {crowd}, {attention_name(full)} caches **{bytes_text(before)}**"
     if selected == full:
         return f"{text}."
@@ -51,7 +53,11 @@ def counted_text(
         f"{n_models} live models were built with one layer each, since all layers have the same shapes; their "
         "parameters and the bytes of their bf16 caches were counted"
     )
-    drawn = "" if precision == "bf16" else f" The {precision} bytes drawn come from the formula, not from a count."
+    drawn = (
+        ""
+        if precision == "bf16"
+        else f" The bytes drawn in {with_its_scales(precision)} come from the formula, not from a count."
+    )
     if parameters:
         return (
             f"{counted}. The parameters by formula differ for {listed(parameters)}: see the numbers under each figure."
@@ -166,13 +172,19 @@ def cached_tokens_text(model: ModelConfig) -> str:
     return f"{model.sliding_window:,} token{'s' * (model.sliding_window != 1)} of the window{sinks}"
 
 
+def precision_name(precision: str) -> str:
+    """Name a precision in a list of them: "int4, scale per 32"; "bf16"."""
+    bits, block = PRECISIONS[precision]
+    return f"int{bits}, scale per {block}" if block else precision
+
+
 def precision_note(precision: str) -> str:
     """Describe the assumed storage of a cache in a quantised precision; "" if it is not quantised."""
     bits, block = PRECISIONS[precision]
     if block:
         return (
             f"Assumed for {precision}: {bits} bits per number and one {SCALE_BITS}-bit scale per {block} numbers of a "
-            "vector, as in llama.cpp's q4_0; other formats share a scale over 64 or 128 numbers, or add a zero point."
+            f"vector{LIKE.get(precision, '')}. Other formats add a zero point."
         )
     if precision == "fp8":
         return (
@@ -185,8 +197,8 @@ def precision_note(precision: str) -> str:
 def weights_note(precision: str) -> str:
     """Describe how weights in this precision are counted."""
     everything = "Weights: all parameters, including idle experts"
-    if precision == "int4":
-        bits, block = PRECISIONS[precision]
+    bits, block = PRECISIONS[precision]
+    if block:
         each = f"{bits} and a {SCALE_BITS}-bit scale per {block} weights"
         return f"{everything}, assumed at {bits_with_scales(precision):g} bits ({each}), embeddings and norms included."
     if precision == "fp8":

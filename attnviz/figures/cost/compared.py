@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, attention_name, kv_cache_bytes
+from attnviz.cost import PRECISIONS, attention_name, kv_cache_bytes, with_its_scales
 from attnviz.cost.units import bytes_text
 from attnviz.cost.variants import KINDS, kind_of
 from attnviz.figures.cost.captions import beyond_text, crowd_text, is_beyond, short_name
@@ -28,8 +28,8 @@ def caches_panel(rows: Sequence[ModelConfig], n_tokens: int, batch_size: int, pr
     beyond = f" Faint: {beyond_text(rows, n_tokens)}" if any(is_beyond(m, n_tokens) for m in rows) else ""
     return {
         "title": title,
-        "note": f"KV cache of {crowd_text(n_tokens, batch_size)} in {precision}, to scale, by formula. The colour is "
-        f"the type of attention.{beyond}",
+        "note": f"KV cache of {crowd_text(n_tokens, batch_size)} in {with_its_scales(precision)}, to scale, by "
+        f"formula. The colour is the type of attention.{beyond}",
         "alt": f"{title}. {listed(f'{name} {n:,} B' for name, n in zip(names, sizes, strict=True))}.",
         "width": 1, "height": len(rows), "row": ROW,
         "line": f"{names[0]}: {equation.text()}", "legend": meanings(equation),

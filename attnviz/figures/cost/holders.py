@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from attnviz.cost import PRECISIONS, Serving, bits_with_scales, weight_bytes
+from attnviz.cost import PRECISIONS, Serving, bits_with_scales, weight_bytes, with_its_scales
 from attnviz.cost.cached import held_by_kind, state_bytes
 from attnviz.cost.placed import DATA, without_windows
 from attnviz.cost.units import BINARY, bytes_text
@@ -57,7 +57,8 @@ def holders(serving: Serving, n_sequences: int, parallel: str) -> Drawing:
         f"{crowd_text(serving.n_tokens, n_sequences)}{', its hue the KV head' if _has_heads(ranks) else ''}. Below: "
         "its weights. Hatched: copies.",
         more=" ".join(filter(None, (
-            f"{short_name(serving.model)} in {serving.weights}, cache in {serving.precision}.",
+            f"{short_name(serving.model)} in {with_its_scales(serving.weights)}, cache in "
+            f"{with_its_scales(serving.precision)}.",
             parallel_text(serving, n_sequences), *allocation(serving), precision_note(serving.precision), WEIGHTS,
             "The equation is for the accelerator that caches most.",
         ))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, count_parameters, kv_cache_bytes
+from attnviz.cost import PRECISIONS, count_parameters, kv_cache_bytes, with_its_scales
 from attnviz.cost.cached import CachedByKind, cached_by_kind, state_bytes
 from attnviz.cost.units import bytes_text, count_text
 from attnviz.cost.weights import parameters
@@ -80,7 +80,8 @@ def memory_of_layers(model: ModelConfig, n_tokens: int, batch_size: int, precisi
     equation = cache_equation(model, n_tokens, batch_size, bits, block)
     return Drawing(
         figure, title=title,
-        note=f"{crowd_text(n_tokens, batch_size)}, cache in {precision}: each kind of layer with its number.",
+        note=f"{crowd_text(n_tokens, batch_size)}, cache in {with_its_scales(precision)}: each kind of layer "
+        "with its number.",
         more=" ".join(filter(None, (STATES if state_bytes(model) else "", precision_note(precision)))),
         alt=f"{title}. " + "; ".join(f"{n}: {bytes_text(b)}" for n, b in zip(names, sizes, strict=True)) + ".",
         table={

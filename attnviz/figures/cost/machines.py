@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnviz.cost import Accelerator, DecodeStep, Serving
+from attnviz.cost import PRECISIONS, Accelerator, DecodeStep, Serving
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import tex_lines
 from attnviz.figures.chart import Chart
@@ -280,7 +280,7 @@ def _arithmetic_note(serving: Serving, sixteen: bool) -> str:
         return "Assumed: fp8 weights and cache are multiplied in fp8."
     if formats == {"fp8"}:
         return "Assumed: fp8 is widened to 16 bits, as the data sheet gives no fp8 peak."
-    narrow = " and ".join(sorted(formats & {"fp8", "int4"}))
+    narrow = " and ".join(sorted(each for each in formats if PRECISIONS[each][0] < 16))
     widened = f"Assumed: {narrow} numbers are widened to 16 bits before they are multiplied. " if narrow else ""
     return (widened + ("fp32 arithmetic is slower than this peak." if "fp32" in formats else "")).strip()
 

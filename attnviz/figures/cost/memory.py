@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnviz.cost import MemoryPlan, Serving
+from attnviz.cost import MemoryPlan, Serving, with_its_scales
 from attnviz.cost.units import bytes_text, context_text
 from attnviz.equations import tex_lines
 from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name, weights_note
@@ -47,7 +47,8 @@ def filling(serving: Serving) -> Drawing:
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_drawn(serving)}, to scale. "
         f"{_longest_context(plan, serving)}The reserve of {serving.reserve:.0%} is an assumption, for activations and "
-        "allocation overhead.",
+        "allocation overhead. Weights in "
+        f"{with_its_scales(serving.weights)}, caches in {with_its_scales(serving.precision)}.",
         more=f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{parallel_note(serving)} "
         f"{' '.join(allocation(serving))}".rstrip(),
         alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n)}" for name, n in pieces.items()) + ".",

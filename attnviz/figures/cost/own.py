@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
+from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes, with_its_scales
 from attnviz.cost.cached import cache_parts
+from attnviz.cost.precisions import SCALE_BITS
 from attnviz.cost.units import BINARY, bytes_text, count_text
 from attnviz.equations import tex_lines
 from attnviz.figures.chart import Chart
@@ -18,6 +19,7 @@ from attnviz.figures.cost.captions import (
     heads_note,
     is_beyond,
     latent_note,
+    precision_name,
     precision_note,
     what_if_note,
 )
@@ -114,7 +116,7 @@ def cache(
         figure,
         title=title,
         note=" ".join(filter(None, (
-            f"{crowd_text(n_tokens, batch_size)} in {precision}: keys and values of "
+            f"{crowd_text(n_tokens, batch_size)} in {with_its_scales(precision)}: keys and values of "
             f"{count(selected.n_layers, 'layer')}, {HUES}.",
             what_if_note(selected), heads_note(selected), _context_note(selected, n_tokens),
         ))),
@@ -137,24 +139,26 @@ def cache(
     )  # fmt: skip
 
 
-def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawing:
-    """Draw one model's cache in four precisions."""
+def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1, precision: str = "bf16") -> Drawing:
+    """Draw one model's cache in each precision; the selected one, if it is narrower than bf16, is compared with it."""
     sizes = {p: kv_cache_bytes(model, n_tokens, batch_size, b, block_size=s) for p, (b, s) in PRECISIONS.items()}
     rows = list(range(len(sizes)))
-    names = ["int4, scales" if block else p for p, (_, block) in PRECISIONS.items()]
-    figure = bar_rows(names, [False] * len(sizes), max(sizes.values()), "bytes", rows)
+    figure = bar_rows(list(map(precision_name, sizes)), [False] * len(sizes), max(sizes.values()), "bytes", rows)
     figure.add_bar(orientation="h", x=list(sizes.values()), y=rows, width=0.6, marker={"color": NEUTRAL})
     bar_totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes), rows)
-    title = f"int4 with its scales takes {sizes['int4'] / sizes['bf16']:.1%} of bf16"
-    equation = cache_equation(model, n_tokens, batch_size, *PRECISIONS["int4"])
+    narrow = precision if PRECISIONS[precision][0] < 16 else "int4"
+    per_numbers = f"{precision_name(narrow)}{' numbers' * bool(PRECISIONS[narrow][1])}"
+    title = f"{per_numbers}: {sizes['bf16'] / sizes[narrow]:.4g} times smaller than bf16"
+    scales = precision_note(narrow if PRECISIONS[narrow][1] else "int4")
+    equation = cache_equation(model, n_tokens, batch_size, *PRECISIONS[narrow])
     return Drawing(
         figure,
         title=title,
-        note=f"The cache of {attention_name(model)} for {crowd_text(n_tokens, batch_size)}. How int4 and fp8 store "
-        "their scales is assumed.",
-        more=f"{precision_note('int4')} A partial block has its own scale. {precision_note('fp8')}",
-        alt=f"{title}. " + "; ".join(f"{p}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
-        table={"precision": list(sizes), "bytes": list(sizes.values())},
+        note=f"The cache of {attention_name(model)} for {crowd_text(n_tokens, batch_size)}. Scales have {SCALE_BITS} "
+        "bits; fp8 has one per tensor, which is not counted.",
+        more=f"{scales} A partial block has its own scale. {precision_note('fp8')}",
+        alt=f"{title}. " + "; ".join(f"{with_its_scales(p)}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
+        table={"precision": list(map(with_its_scales, sizes)), "bytes": list(sizes.values())},
         formula=tex_lines(equation),
         legend=meanings(equation),
     )

@@ -9,14 +9,14 @@ from dataclasses import replace
 import torch
 
 from attnviz.config import ModelConfig
-from attnviz.cost import kv_cache_bytes
+from attnviz.cost import kv_cache_bytes, precision_of
 from attnviz.cost.precisions import SCALE_BITS
 from attnviz.decode.quantised import LARGEST, dequantise, quantise
 from attnviz.equations import Equation, Value, function
 from attnviz.mechanisms import Grouped, Layer, letter
 from attnviz.phrases import listed
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.cost import described, plain, ungrouped
+from attnviz.practice.drills.cost import cache_page, described, plain, ungrouped
 from attnviz.practice.drills.heads import published_with
 from attnviz.practice.drills.question import Question, kind, tries
 
@@ -49,7 +49,7 @@ def times_smaller_when_quantised(rng: random.Random) -> Question:
         ),
         f"A number takes {bits} bits and its share of a scale, in place of 16 bits.",
         (Equation(16 / (number + scale / group)),),
-        ("cost", {"preset": id, "tab": "published", "precision": {4: "int4", 8: "fp8"}[bits]}),
+        cache_page(id, context=1, precision=precision_of(bits, block)),
     )
 
 

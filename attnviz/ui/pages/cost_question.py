@@ -83,7 +83,15 @@ def _typed_and_slid(label: str, field: str, options: set[int], text: Callable[[i
 
 
 def _precision(label: str, field: str) -> None:
-    controls.control(st.selectbox, label, field, options=list(PRECISIONS), width=110, reruns=PARTS)
+    controls.control(
+        st.selectbox,
+        label,
+        field,
+        options=list(PRECISIONS),
+        format_func=figures.precision_name,
+        width=175,
+        reruns=PARTS,
+    )
 
 
 def _accelerator(view: View) -> None:
