@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from attnviz.exercises import CardState
 from attnviz.session import unfinished
-from attnviz.session.stored import NAME, count, day, ease, flag, name, state, time
+from attnviz.session.stored import NAME, count, day, ease, flag, name, state, text, time
 from attnviz.session.unfinished import Unfinished
 
 MAX_BYTES = 200_000  # of the JSON
@@ -21,6 +21,7 @@ MAX_ENTRIES = 1_000  # of each kind
 MAX_MOCKS = 10
 MAX_DROPPED = 100  # mock interviews of which it is known that they were removed
 MAX_MOCK_BYTES = 4_000  # of one, as JSON
+MAX_DRAFT = 16_000  # bytes of code that is not finished, as JSON
 MARK = "attnviz progress"  # the key that tells it from other JSON; its value is the version of the format
 BEFORE = "attnviz practice"  # of the files that the Practice page saved before: its counts and missed questions alone
 _T = TypeVar("_T")
@@ -110,11 +111,33 @@ class InterviewDay:
 
 
 @dataclass(frozen=True)
+class Draft:
+    """Code that was typed for a task, "" for none, and when."""
+
+    task: str = ""
+    code: str = ""
+    at: str = ""
+
+    @classmethod
+    def of(cls, task: str, code: str, at: str) -> Self:
+        """Return it as it is kept: without the code if that is too long."""
+        return cls(task, code if fits(code) else "", at)
+
+    def merged(self, other: Self) -> Self:
+        return max(self, other, key=lambda draft: (draft.at, draft.task, draft.code))
+
+
+def fits(code: str) -> bool:
+    """Check whether code is short enough to be kept."""
+    return len(_as_json(code)) <= MAX_DRAFT
+
+
+@dataclass(frozen=True)
 class Progress:
     """All of it: what was done, found, answered and passed, by name.
 
     drills: {kind of question: (right, asked)}. mocks: score cards of mock interviews, the newest first, each with its
-    time as "at". unfinished: what was begun and not finished, by its kind.
+    time as "at". unfinished: what was begun and not finished, by its kind. draft: the code typed last for a task.
     dropped: {id of a removed mock interview: when}, so that a tab that has it does not bring it back.
     """
 
@@ -129,6 +152,7 @@ class Progress:
     interview: InterviewDay = InterviewDay()
     dropped: Mapping[str, str] = field(default_factory=dict)
     unfinished: Mapping[str, Unfinished] = field(default_factory=dict)
+    draft: Draft = Draft()
 
     def json(self) -> str:
         """Serialise; equal values give equal texts."""
@@ -138,7 +162,7 @@ class Progress:
 
     def for_file(self) -> Progress:
         """Return it without what is unfinished, which stays in its browser: an older file would bring it back."""
-        return replace(self, unfinished={})
+        return replace(self, unfinished={}, draft=Draft())
 
     @property
     def is_empty(self) -> bool:
@@ -185,6 +209,7 @@ def merge(a: Progress, b: Progress) -> Progress:
         a.interview.merged(b.interview),
         dropped,
         _joined(a.unfinished, b.unfinished, Unfinished.merged),
+        a.draft.merged(b.draft),
     )
 
 
@@ -249,6 +274,7 @@ def parsed(text: str) -> tuple[Progress, str]:
         state(InterviewDay, day=day, at=time)(record.get("interview")) or InterviewDay(),
         _newest(_entries(record, "dropped", _removed)),
         {found.kind: found for kind, found in begun.items() if found.kind == kind},
+        state(Draft, task=name, code=_code, at=time)(record.get("draft")) or Draft(),
     ), ""
 
 
@@ -273,6 +299,12 @@ def _removed(written: Any) -> str | None:
         return time(written) or None
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _code(written: Any) -> str:
+    if not fits(code := text(MAX_DRAFT)(written)):
+        raise ValueError(written)
+    return code
 
 
 def _names(written: Any) -> tuple[str, ...]:

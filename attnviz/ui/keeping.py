@@ -13,8 +13,8 @@ _UPLOADS, _MESSAGE = "progress uploads", "progress message"  # session keys
 _DELETE = "delete-progress"  # of the popover: whether it is open
 KEPT = (
     "Your progress stays in this browser: lessons, mistakes, questions, spoken answers, tasks, mock interviews. The "
-    "server stores nothing. Save it to a file to take it to another browser; a set or an interview that is not "
-    "finished is not in the file."
+    "server stores nothing. Save it to a file to take it to another browser; what is not finished, a set, an interview "
+    "or code, is not in the file."
 )
 
 

@@ -130,6 +130,12 @@ def keep_unfinished(found: Unfinished) -> None:
     _put("unfinished", found.kind, found)
 
 
+def keep_draft(task: str, code: str) -> None:
+    """Record the code that was typed for a task; nothing of it if it is too long."""
+    if (before := _own().draft) != progress.Draft.of(task, code, before.at):
+        record(draft=progress.Draft.of(task, code, now()))
+
+
 def unfinished() -> list[Unfinished]:
     """Return what is unfinished in this browser and can be offered, mock interviews first, with the time used."""
     kept = [this_tab.with_time(each) for _, each in sorted(get().unfinished.items())]

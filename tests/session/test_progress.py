@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from attnviz.exercises import CardState
 from attnviz.session.progress import (
     MAX_BYTES,
+    MAX_DRAFT,
     MAX_DROPPED,
     MAX_MOCKS,
+    Draft,
     InterviewDay,
     LessonState,
     Missed,
@@ -44,6 +46,7 @@ FULL = Progress(
         ),
         "interview": Unfinished("2b", 1, "2026-11-28T20:00:00Z", "interview", 5, ended=True),
     },
+    Draft("gqa", "def attend(q, k):\n    return q @ k.mT  # 查询\n", "2026-11-28T22:00:00Z"),
 )  # fmt: skip
 
 KEYS = [*asdict(Unfinished("")), "a", "step", "done", "at", "due", "waiting", "answered", "seen", "ease", "set"]
@@ -78,6 +81,7 @@ PROGRESS = st.builds(
     st.builds(InterviewDay, DAYS, TIMES),
     st.dictionaries(NAMES, TIMES),
     st.fixed_dictionaries({}, optional={"set": UNFINISHED}),
+    st.builds(Draft, NAMES, st.sampled_from(["", "x = 1", "y = 2"]), TIMES),
 )  # fmt: skip
 
 
@@ -88,6 +92,16 @@ def test_tabs_that_merge_each_others_progress_agree(a: Progress, b: Progress, c:
     assert merge(a, merge(b, c)).json() == merge(merge(a, b), c).json()
     assert merge(a, a).json() == merge(a, Progress()).json() == a.json()
     assert parsed(merge(a, b).json()) == (merge(a, b), "")
+
+
+@pytest.mark.parametrize("code", ["x" * (MAX_DRAFT - 1), "查" * (MAX_DRAFT // 6 + 1), 3, "\ud800", ["x"]])
+def test_code_that_is_too_long_or_none_is_not_kept_and_nothing_else_is_lost(code: object) -> None:
+    held = json.loads(FULL.json()) | {"draft": {"task": "gqa", "code": code, "at": "2026-11-28T22:00:00Z"}}
+    assert parsed(json.dumps(held)) == (replace(FULL, draft=Draft()), "")
+    if isinstance(code, str) and len(code) > 1:
+        assert Draft.of("gqa", code, "").code == ""
+    longest = "x" * (MAX_DRAFT - 2)  # and two quotation marks
+    assert Draft.of("gqa", longest, "").code == longest and FULL.for_file().draft == Draft()
 
 
 def test_the_later_state_of_a_thing_stays_and_what_was_done_stays_done() -> None:

@@ -274,6 +274,35 @@ def test_a_card_whose_points_are_half_ticked_stands_there_again_until_it_is_grad
     assert merge(held(again), held(other)).unfinished["aloud"].ended
 
 
+def test_code_that_was_typed_stands_there_after_a_reload_and_in_its_own_task(monkeypatch):
+    monkeypatch.setattr("attnviz.ui.local_session.refusal", lambda: "")
+    code = "def rms_norm(x, scale, eps):\n    return x  # 未完\n"
+    app = opened(PRACTICE, tab="write", task="rms-norm")
+    app.main.text_area[0].set_value(code)
+    checked(app.run())  # not judged
+    assert held(app).draft.code == code and "kept in this browser" in said(app)
+    assert reloaded(app, tab="write", task="rms-norm").main.text_area[0].value == code
+    assert reloaded(app, tab="write", task="gqa").main.text_area[0].value == ""
+    app.segmented_control[0].set_value("drills")
+    checked(app.run()).segmented_control[0].set_value("write")  # a box that is not drawn loses its value in Streamlit
+    assert checked(app.run()).main.text_area[0].value == code
+    app.main.text_area[0].set_value("")
+    assert checked(app.run()).main.text_area[0].value == "" and held(app).draft.code == ""
+
+
+def test_of_code_one_is_told_whether_it_stays(monkeypatch):
+    monkeypatch.setattr("attnviz.ui.local_session.refusal", lambda: "")
+    app = opened(PRACTICE, tab="write", task="rms-norm")
+    app.main.text_area[0].set_value("x" * 16_001)
+    checked(app.run())
+    assert "More than 16,000 bytes are not kept" in said(app) and held(app).draft.code == ""
+    assert app.main.text_area[0].value == "x" * 16_001
+    blocked = progress._Store()
+    blocked.problem = progress.BLOCKED
+    refused = opened(PRACTICE, {"progress store": blocked}, tab="write", task="rms-norm")
+    assert "loses what is typed here" in said(refused) and "kept in this browser" not in said(refused)
+
+
 def test_what_this_version_cannot_build_is_dropped_with_a_sentence():
     app = press(opened(PRACTICE, **SET), "start-set")
     kept = held(app).unfinished["set"]

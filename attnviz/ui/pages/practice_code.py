@@ -16,7 +16,7 @@ from attnviz.compute.view import View
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
 from attnviz.session.pages.mistakes import MISTAKES
-from attnviz.session.progress import TaskState
+from attnviz.session.progress import MAX_DRAFT, TaskState, fits
 from attnviz.started import INSTALLED, PRACTICE, with_code
 from attnviz.ui import controls, local_session, progress, state
 from attnviz.ui.components.answer_maps import answer_maps
@@ -116,19 +116,39 @@ def _local_commands(task: compute.Task) -> None:
 def _paste(view: View, task: compute.Task) -> None:
     """A box for code, on the user's own machine, and what the judge says of it."""
     st.markdown("## Or paste your code here")
-    with st.form("pasted", border=False):
-        st.text_area(
-            f"Your code for {task.title}", key=f"pasted-{task.name}", height=240, max_chars=own_code.MAX_PASTED,
-            placeholder=task.skeleton,
-        )  # fmt: skip
-        st.form_submit_button("Judge it", type="primary", on_click=_keep_pasted, args=(task.name,))
+    key, draft = _box(task.name), progress.get().draft
+    if draft.task == task.name and not st.session_state.get(key):  # after a reload, or from another tab of this page
+        st.session_state[key] = draft.code
+    st.text_area(
+        f"Your code for {task.title}", key=key, height=240, max_chars=own_code.MAX_PASTED, placeholder=task.skeleton,
+        on_change=_keep_draft, args=(task.name,),
+    )  # fmt: skip
+    st.caption(_where_it_is(st.session_state[key]))
+    st.button("Judge it", type="primary", key="judge-pasted", on_click=_keep_pasted, args=(task.name,))
     if (kept := st.session_state.get(PASTED)) and kept.task == task.name:
         _results(view, kept.file, own_code.task_of(kept.file, task.name))
 
 
+def _box(task: str) -> str:
+    return f"pasted-{task}"
+
+
+def _where_it_is(code: str) -> str:
+    """Say whether code that is typed here stays."""
+    if not progress.stays():
+        return "To load the page again loses what is typed here."
+    if not fits(code):
+        return f"More than {MAX_DRAFT:,} bytes are not kept: to load the page again loses this code."
+    return "The code typed last is kept in this browser, also without being judged: loaded again, the page has it here."
+
+
+def _keep_draft(task: str) -> None:
+    progress.keep_draft(task, st.session_state[_box(task)])
+
+
 def _keep_pasted(task: str) -> None:
     """Write the pasted code to a file that lasts as long as the session."""
-    source = st.session_state.get(f"pasted-{task}", "")
+    source = st.session_state.get(_box(task), "")
     if source.strip() and local_session.is_local_session():
         st.session_state[PASTED] = own_code.Pasted.of(task, source)
     state.rerun("tabs")
