@@ -139,7 +139,7 @@ def _where_it_is(code: str) -> str:
         return "To load the page again loses what is typed here."
     if not fits(code):
         return f"More than {MAX_DRAFT:,} bytes are not kept: to load the page again loses this code."
-    return "The code typed last is kept in this browser, also without being judged: loaded again, the page has it here."
+    return "When you leave the box, its code is kept in this browser: loaded again, the page has it here."
 
 
 def _keep_draft(task: str) -> None:
