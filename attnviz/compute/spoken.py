@@ -143,8 +143,8 @@ def offered(days: list[int], interview: str, today: date) -> tuple[list[str], st
         return [again, *others], f"The question comes back after that time.{in_time}"
     of_it = ", the day of your interview" if interview == (today + timedelta(days=days[1])).isoformat() else ""
     in_time = ", in time for your interview" if interview and not of_it else ""
-    same = f"After Hard, Good and Easy alike it comes back {others[0]}{of_it}{in_time}"
-    return [again, "", "", ""], f"{same}; they differ in how soon it does after that."
+    same = f"After Hard, Good or Easy it comes back {others[0]}{of_it}{in_time}."
+    return [again, "", "", ""], f"{same} After that, the easier it was, the longer it stays away."
 
 
 def in_days(n: int) -> str:

@@ -41,6 +41,8 @@ ANOTHER = "Find the line, and say what it does before you see it run."  # text o
 class Item:
     """One item. day: of a route of several days, from 1; 0 otherwise. later: mistakes that later runs ask in turn.
 
+    minutes: 0 if it asks what is due, which takes as long as that does: `minutes_with`.
+
     target: key of the element to look at, "" for none. written: the title in its file, where a run has another.
     """
 
@@ -77,8 +79,9 @@ class Item:
 
     def minutes_with(self, due: Collection[str]) -> int:
         """Return the minutes that it takes with these ids due: if it asks what is due, those of the answers to it."""
-        takes = [MINUTES_MISSED if id.startswith((DRILL, MISTAKE)) else MINUTES_ALOUD for id in due]
-        return max(self.minutes, sum(takes) if self.comes_back else 0)
+        if not self.comes_back:
+            return self.minutes
+        return sum(MINUTES_MISSED if id.startswith((DRILL, MISTAKE)) else MINUTES_ALOUD for id in due)
 
     def is_done(self, progress: Progress, of: RouteState, today: str) -> bool:
         """Check whether it is done. of: the state of its route; today: an ISO date."""
@@ -181,20 +184,8 @@ class Route:
         return sum(self.items[n - 1].minutes_with(due) for n in self.left(progress, today))
 
     def minutes_ahead(self, progress: Progress, today: str, due: Collection[str], *, again: bool) -> int:
-        """Return the minutes of the items with which it goes on, or of all where it is begun again.
-
-        The first of them takes none if it asks what is due and nothing is: to open it is to have done it.
-        """
-        ahead = [self.items[n - 1] for n in self.left(progress, today)] if not again else list(self.items)
-        begins_empty = bool(ahead) and ahead[0].comes_back and not due
-        return sum(item.minutes_with(due) for item in ahead[begins_empty:])
-
-    def title_on(self, progress: Progress, today: str, due: Collection[str]) -> str:
-        """Return its title; while it is not done, with the minutes of this day where what is due takes more."""
-        if not self.left(progress, today):
-            return self.title
-        minutes = sum(item.minutes_with(due) for item in self.items)
-        return self.title.replace(f"{self.minutes} minutes", f"{max(minutes, self.minutes)} minutes")
+        """Return the minutes of the items with which it goes on, or of all where it is begun again."""
+        return sum(item.minutes_with(due) for item in self.items) if again else self.minutes_left(progress, today, due)
 
     def starts(self) -> list[int]:
         """Return the minute at which each item begins, from the start of its day."""
@@ -259,7 +250,9 @@ def _item(lines: list[tuple[int, str]], minutes_of: Callable[[str], int]) -> Ite
     page = PAGES[path.strip("/")]
     if notices := Settings.from_link(link, page)[1]:
         raise LessonError(line, notices[0])
-    minutes = _number(fields, "Minutes", first, minutes_of(link.get("lesson", "")))
+    if comes_back(link) and "Minutes" in fields:
+        raise LessonError(fields["Minutes"][0], "what comes back takes as long as what is due then: no “Minutes: ”")
+    minutes = 0 if comes_back(link) else _number(fields, "Minutes", first, minutes_of(link.get("lesson", "")))
     line, names = fields.get("Later runs", (first, ""))
     later = tuple(each.strip() for each in names.split(",") if each.strip())
     if unknown := [each for each in later if each not in MISTAKES or "mistake" not in link]:

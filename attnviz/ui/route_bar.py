@@ -148,7 +148,7 @@ def _item(item: Item, open_now: str | None) -> str:
     text = open_now or ("This item is done." if item.asks else _filled(item))
     of_day = f"Day {item.day} · " if item.day else ""
     minutes = item.minutes_with(progress.due())
-    about = f" About {count(minutes, 'minute')}." if text == item.text else ""
+    about = f" About {count(minutes, 'minute')}." if minutes and text == item.text else ""
     return f"## {of_day}{item.title}\n\n{text}{about}"
 
 
@@ -162,11 +162,11 @@ def position(s: Settings, *, whole: bool) -> str:
         return ""
     kept, today, due = progress.get(), progress.today().isoformat(), progress.due()
     left, skipped, minutes = _left(route), route.skipped(kept, today), route.minutes_left(kept, today, due)
-    then = f"{count(minutes, 'minute')} left" if left else "all done"
+    then = f"{count(minutes, 'minute')} left" if minutes else f"{count(len(left), 'item')} left" if left else "all done"
     at = f"tem {route.at(s.route_item)} of {len(route.items)}, {then}"
     later = f", {len(skipped)} of them skipped" if skipped else ""
     of = f" ({count(len(left), 'item')} not done{later})" if left else ""
-    return f"{route.title_on(kept, today, due)}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
+    return f"{route.title}, i{at}{of}" if whole else f"{'i' if s.lesson else 'I'}{at}"
 
 
 def next_button(primary: bool = True) -> None:
@@ -273,10 +273,11 @@ def open_item() -> tuple[str, str] | None:
     route = _route(last[0]) if last else None
     if route is None or not _left(route):
         return None
-    kept, today, due = progress.get(), progress.today().isoformat(), progress.due()
+    kept, today = progress.get(), progress.today().isoformat()
     item = route.item(route.opens(kept, today))
-    minutes = count(item.minutes_with(due), "minute")
-    return route.name, f"Go on with “{route.title_on(kept, today, due)}”: {item.title}, {minutes}"
+    minutes = item.minutes_with(progress.due())
+    takes = f", {count(minutes, 'minute')}" if minutes else ""
+    return route.name, f"Go on with “{route.title}”: {item.title}{takes}"
 
 
 def position_in(name: str) -> str:

@@ -33,9 +33,9 @@ def to_do(route: Route) -> list[tuple[str, str, int | Callable[[], None]]]:
     found: list[tuple[str, str, int | Callable[[], None]]] = []
     if left := route.left(kept, today):
         found.append((f"Back to: {route.item(left[0]).title}", "skipped", left[0]))
-    if due := len(progress.due()):
-        found.append((f"Answer what is due ({due})", "due", open_due))
-    if label := practice_missed.label():
+    if due := len(progress.due()):  # its end leads on to what else was missed
+        found.append((f"What is due ({due})", "due", open_due))
+    elif label := practice_missed.label():
         found.append((label, "missed", practice_missed.repeat))
     return found
 

@@ -7,7 +7,7 @@ import streamlit as st
 from attnviz.compute import routes
 from attnviz.figures.drawing import escaped
 from attnviz.phrases import clock, count
-from attnviz.session.route import MINUTES_ALOUD, Item, Route
+from attnviz.session.route import Item, Route
 from attnviz.ui import interview_day, progress
 
 MAY_BE_SKIPPED = "Nothing is compulsory: what you skip is listed at the end, and one press leads back to it."
@@ -49,11 +49,14 @@ def _items(route: Route) -> None:
             icon, said = "arrow_forward", f"{said} · **next**"
         title = f"{'Lesson: ' * bool(item.opened.lesson)}{escaped(item.title)}"
         st.page_link(
-            page.file, label=f"{clock(start)} · {title}, {_minutes(item, item.minutes_with(due))}{said}",
+            page.file, label=f"{clock(start)} · {title}, {_minutes(item, due)}{said}",
             icon=f":material/{icon}:", query_params=settings.to_link(),
         )  # fmt: skip
 
 
-def _minutes(item: Item, minutes: int) -> str:
-    each = f", {count(MINUTES_ALOUD, 'minute')} for each answer that is due then" if item.comes_back else ""
-    return f"{count(minutes, 'minute')}{each}"
+def _minutes(item: Item, due: list[str]) -> str:
+    """Say how long an item takes; of what comes back, for what is due by now."""
+    if item.comes_back and not due:
+        return "nothing is due so far"
+    of_due = f" for what is due so far: {count(len(due), 'question')}" if item.comes_back else ""
+    return f"{count(item.minutes_with(due), 'minute')}{of_due}"

@@ -50,8 +50,10 @@ def test_an_address_opens_a_card_whose_points_are_ticked_and_a_grade_asks_the_ne
     assert app.main.checkbox[1].label.endswith("131,072 B in sixteen bits.")  # without markup, which is read aloud
     assert "points 2, 3 and 4: computed: bytes per token" in unescaped(behind(app))
     assert {box.help for box in app.main.checkbox} == {""} and not re.search("computed:|derivation", said(app))
+    assert f"None of the {len(card.points)} points is ticked: Again?" in said(app)
     app.main.checkbox[0].check().run()
     app.main.checkbox[3].check().run()
+    assert "is ticked: Again?" not in said(app)
     assert f"2 of {len(card.points)} points said" in said(app)
     assert "no factor of two, over 61 layers: 68.6 KiB" in said(app)  # the model answer, folded
     assert [unescaped(each.label) for each in app.expander if each.label.startswith("Follow")] == [
@@ -218,8 +220,18 @@ def test_grades_are_offered_with_the_days_that_they_differ_in() -> None:
     now = date(2026, 11, 29)
     for days, interview, labels, sentence in (
         ([0, 1, 3, 8], "", ["today", "tomorrow", "in 3 days", "in 8 days"], "The question comes back after that time."),
-        ([0, 1, 1, 1], "2026-12-01", ["today", "", "", ""], "comes back tomorrow, in time for your interview; they"),
-        ([0, 1, 1, 1], "2026-11-30", ["today", "", "", ""], "comes back tomorrow, the day of your interview; they"),
+        (
+            [0, 1, 1, 1],
+            "2026-12-01",
+            ["today", "", "", ""],
+            "comes back tomorrow, in time for your interview. After that",
+        ),
+        (
+            [0, 1, 1, 1],
+            "2026-11-30",
+            ["today", "", "", ""],
+            "comes back tomorrow, the day of your interview. After that",
+        ),
         ([0, 1, 2, 2], "2026-12-02", ["today", "tomorrow", "in 2 days", "in 2 days"], "is on 2 December: what you do"),
         ([0, 1, 2, 9], "2026-11-29", ["later today", "", "", ""], "the others only after it."),
     ):

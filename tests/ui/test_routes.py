@@ -9,7 +9,7 @@ import pytest
 from attnviz.compute import lessons, routes, workshop
 from attnviz.exercises import CardState
 from attnviz.phrases import day as written_day
-from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState
+from attnviz.session.progress import LessonState, Missed, MistakeState, Progress, RouteState
 from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -193,6 +193,25 @@ def test_next_is_not_primary_in_a_set_until_it_is_ended():
         press(app, "next")
     assert next_is_primary(app) and "This item is done." in said(app)
     assert app.session_state["progress"].routes[of.name].done == (item.id,)
+    again = {"progress": Progress(routes={of.name: RouteState(AT, AT)})}  # it is the page that tells that it has ended
+    again |= {name: app.session_state[name] for name in ("practice attempt", "practice kept form")}
+    again["progress"] = replace(again["progress"], unfinished=app.session_state["progress"].unfinished)
+    app = opened(PRACTICE, again, **item.link, route=of.name, route_item=str(number))
+    assert "of 2 right" in said(app) and "Press Start" not in said(app) and next_is_primary(app)
+
+
+def test_while_missed_drills_are_repeated_in_the_place_of_an_items_set_the_bar_says_so():
+    number, item = next((n, each) for n, each in enumerate(ROUTE.items, 1) if "subject" in each.link)
+    missed = Missed(1, (("wavelength:17", 0, 4),))
+    kept = Progress(drills={"wavelength": (0, 1)}, missed=missed)
+    app = opened(PRACTICE, {"progress": kept}, **item.link, route=ROUTE.name, route_item=str(number))
+    press(app, "again")
+    assert "Question 1 of 1" in said(app) and "Press Start" not in said(app) and "missed are repeated" in said(app)
+    next(button for button in app.button if button.label == "I do not know").click()
+    press(checked(app.run()), "next")
+    assert "0 of 1 right" in said(app) and "Press Start" not in said(app) and not next_is_primary(app)
+    press(app, "leave")
+    assert "Press Start" in said(app) and app.button(key="start-set")
 
 
 def test_next_is_not_primary_in_a_mistake_until_its_question_is_answered():
@@ -254,7 +273,7 @@ def test_the_items_of_a_route_are_links_with_what_is_done_and_what_is_next(monke
     of = {link.get("route_item", "1"): label for label, link in links if link and link.get("route") == ROUTE.name}
     assert len(of) == 4 and "8 minutes · done" in of["1"]
     assert of["2"].replace("\\", "") == f"0:08 · {mistake.title}, 3 minutes · **next**"
-    assert of["3"].endswith("· done") and of["4"] == f"0:15 · {questions.title}, 5 minutes"
+    assert of["3"].endswith("· done") and of["4"] == f"0:14 · {questions.title}, 6 minutes"
 
 
 def test_only_the_mistake_of_the_item_is_shown_until_one_asks_for_the_list():
@@ -280,7 +299,7 @@ def test_a_route_for_tomorrow_suggests_the_day_and_the_easiest_grade_comes_back_
     assert app.session_state["progress"].interview.day == tomorrow
     press(app, "points")
     assert [app.button(key=f"grade-{n}").label for n in range(4)] == ["Again: today", "Hard", "Good", "Easy"]
-    assert "After Hard, Good and Easy alike it comes back tomorrow, the day of your interview; they differ" in said(app)
+    assert "After Hard, Good or Easy it comes back tomorrow, the day of your interview. After that, the" in said(app)
     press(app, "grade-3")
     assert (
         f"comes back on {written_day(tomorrow)}. Your interview is on {written_day(tomorrow)}" in app.success[0].value

@@ -5,10 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.compute import routes
 from attnviz.exercises import CardState
 from attnviz.phrases import day as written_day
+from attnviz.practice.drills import KINDS
 from attnviz.session.progress import InterviewDay, Missed, MistakeState, Progress, RouteState
 from tests.pages import COST, FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said
 from tests.ui.test_routes import (
@@ -128,7 +130,7 @@ def test_the_end_says_what_is_due_today_and_what_more_tomorrow_and_has_one_prima
     through_ = {ROUTE.name: RouteState(AT, AT, tuple(item.id for item in ROUTE.items))}
     app = opened(LESSONS, {"progress": Progress(cards=cards, routes=through_)}, route=ROUTE.name, route_item="4")
     assert "1 answer due today. Due tomorrow as well: 1 answer, 1 drill and 1 mistake." in said(app)
-    assert primaries(app) == ["Answer what is due (1)"]
+    assert primaries(app) == ["What is due (1)"]
     press(app, "route-due")
     assert linked(app)["tab"] == "due"
     app = opened(LESSONS, {"progress": Progress(routes=through_)}, route=ROUTE.name, route_item="4")
@@ -143,6 +145,52 @@ def test_the_end_begins_the_missed_drills_at_once():
     assert primaries(app) == ["Repeat 2 missed drills"]
     press(app, "route-missed")
     assert "Question 1 of 2" in said(app) and linked(app)["tab"] == "drills"
+
+
+def test_missed_drills_that_are_due_are_counted_and_asked_once():
+    """On the day of the interview what is missed is due the same day: 12 due, 10 of them drills, and no other count."""
+    day = TODAY.isoformat()
+    kinds = [*KINDS][:11]
+    waiting = Missed(11, tuple((f"{kind}:17", 0, 14) for kind in kinds))
+    again = {f"drill:{kind}": CardState(day, 0, 2.3, 1) for kind in kinds[:10]}
+    cards = again | dict.fromkeys(("swiglu", "why-root-d"), CardState(day, 1, 2.5, 1))
+    through_ = {ROUTE.name: RouteState(AT, AT, tuple(item.id for item in ROUTE.items))}
+    kept = Progress(drills=dict.fromkeys(kinds, (0, 1)), missed=waiting, cards=cards, routes=through_,
+                    interview=InterviewDay(day, AT))  # fmt: skip
+    app = opened(LESSONS, {"progress": kept}, route=ROUTE.name, route_item="4")
+    assert "12 due today: 2 answers, 10 drills." in said(app)
+    assert buttons(app)["route-due"] == "What is due (12)" and "route-missed" not in buttons(app)
+    app = opened(PRACTICE, {"progress": kept})
+    assert "12 due today: 2 answers, 10 drills." in said(app) and buttons(app)["again"] == "Repeat 1 missed drill"
+    press(app, "again")
+    assert app.session_state["practice attempt"].questions[0].kind == kinds[10] and "Question 1 of 1" in said(app)
+    many = [*KINDS][:13]
+    waiting = Missed(13, tuple((f"{kind}:17", 0, 14) for kind in many))
+    app = opened(PRACTICE, {"progress": Progress(drills=dict.fromkeys(many, (0, 1)), missed=waiting)})
+    assert buttons(app)["again"] == "Repeat 10 of 13 missed drills"
+
+
+def test_a_routes_title_is_a_name_and_what_is_due_changes_the_minutes_beside_it():
+    of = routes.routes()["interview-60"]
+    due = {"swiglu": CardState(TODAY.isoformat(), 0, 2.3, 2)}
+    state = RouteState(AT, AT, (of.items[0].id,))
+    app = opened(MISTAKES, {"progress": Progress(cards=due, routes={of.name: state})}, **of.items[1].link,
+                 route=of.name, route_item="2")  # fmt: skip
+    press(app, "route-fold")
+    assert f"{of.title}, item 2 of 10, {60 - 8 + 3} minutes left" in said(app)
+    labels = [each.label for each in opened(LESSONS, {"progress": Progress(cards=due)}).expander]
+    assert f"**{of.title}** · 10 items" in labels and "**Interview today** · 4 items, 9 minutes today" in labels
+
+
+def test_the_plan_of_60_minutes_or_of_the_route_that_was_begun_is_open_first(monkeypatch):
+    first = []
+    tabs = DeltaGenerator.tabs
+    monkeypatch.setattr(DeltaGenerator, "tabs", lambda *a, **k: first.append(k.get("default")) or tabs(*a, **k))
+    for kept in (Progress(), Progress(routes={"interview-week": RouteState(AT, AT)})):
+        app = opened(FRONT, {"progress": kept})
+        app.session_state["plans"] = True
+        checked(app.run())
+    assert [each for each in first if each] == ["60 minutes", "a week"]
 
 
 def test_the_plan_is_shown_before_one_begins(monkeypatch):
@@ -169,8 +217,8 @@ def test_on_the_day_of_the_interview_the_front_page_offers_what_is_due_and_the_n
     cost = opened(COST, **of.items[1].link, route=of.name, route_item="2")
     assert "2 × 32 × 8 KV heads × 128 × 2 bytes = 128 KiB per token." in " ".join(said(cost).split())  # 131,072 bytes
     through_ = RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)
-    gone = opened(FRONT, {"progress": replace(kept, routes={of.name: through_})})
-    assert "begin-interview-today" not in buttons(gone)
+    gone = buttons(opened(FRONT, {"progress": replace(kept, routes={of.name: through_})}))
+    assert gone["begin-interview-today"].startswith("Begin again: ") and "begin-interview-60" not in gone
     assert "begin-interview-today" not in buttons(opened(FRONT, {"progress": replace(kept, interview=InterviewDay())}))
 
 
@@ -187,7 +235,7 @@ def test_the_front_page_announces_the_minutes_of_the_day_as_they_are_one_press_l
     press(app, "begin-interview-today")
     assert minutes_left(app) == minutes
     press(app, "route-fold")
-    assert f"Interview today: {minutes} minutes, item 1 of 4" in said(app)
+    assert f"Interview today, item 1 of 4, {minutes} minutes left" in said(app)
     app = opened(FRONT, {"progress": replace(kept, cards={})})
     label = "**Your interview is today: 6 minutes for the numbers to remember**"
     assert app.button(key="begin-interview-today").label == label
@@ -200,8 +248,11 @@ def test_once_the_day_is_done_the_front_page_says_so_and_what_is_due_is_not_done
     through_ = RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)
     kept = Progress(interview=InterviewDay(day, AT), routes={of.name: through_})
     assert "You are done for today." in opened(FRONT, {"progress": kept}).success[0].value
+    app = opened(FRONT, {"progress": replace(kept, cards={"swiglu": CardState("2199-01-01", 40, 2.5, 1)})})
+    assert "due-next" not in buttons(app) and not [key for key in buttons(app) if "60" in key]  # nothing more is asked
     due = opened(FRONT, {"progress": replace(kept, cards={"swiglu": CardState(day, 1, 2.5, 1)})})
-    assert "done for today" not in due.success[0].value and due.button(key="due")
+    assert not due.success and " done" not in due.info[0].value and "1 question has come back" in due.info[0].value
+    assert due.button(key="due").label.startswith("**1 answer due today")
 
 
 def test_the_button_that_the_message_on_the_day_names_is_in_the_bar_of_a_lesson_too():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from attnviz.exercises import SUBJECTS
 from attnviz.practice.drills.again import another
@@ -160,6 +160,10 @@ class Progress:
     def again(self, n: int) -> list[Question]:
         """Return at most n questions of the kinds last missed, due or not, ordered by when they are due."""
         return [make(*_parts(each.id)) for each in sorted(self.last_missed, key=lambda each: each.due)[:n]]
+
+    def without(self, kinds: Collection[str]) -> Progress:
+        """Return the progress in which none of these kinds was missed."""
+        return replace(self, missed=tuple(each for each in self.missed if each.kind not in kinds))
 
     @property
     def last_missed(self) -> list[Missed]:

@@ -11,6 +11,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.phrases import count, day
 from attnviz.session.lesson import Lesson
 from attnviz.session.progress import LessonState
+from attnviz.session.route import Route
 from attnviz.ui import controls, progress, route_bar, route_plan, state
 from attnviz.ui.pages.lessons_workshop import workshop
 
@@ -50,10 +51,17 @@ def _route_list() -> None:
         with st.container(horizontal=True, vertical_alignment="top", key=f"route-{route.name}", gap="small"):
             label = "Begin again" if on else "Go on" if route.name in kept.routes else "Begin"
             st.button(label, key=f"begin-{route.name}", on_click=route_bar.start, args=(route.name, bool(on)))
-            title = route.title_on(kept, progress.today().isoformat(), progress.due())
             here = route.name == state.current().route
-            with st.expander(f"**{title}** · {count(len(route.items), 'item')}{so_far}", expanded=here):
+            about = f"**{route.title}** · {count(len(route.items), 'item')}{_today(route)}{so_far}"
+            with st.expander(about, expanded=here):
                 route_plan.plan(route, names_day=here)
+
+
+def _today(route: Route) -> str:
+    """Say how long a route takes today, where its title does not."""
+    if route.interview_in:
+        return ""
+    return f", {count(sum(item.minutes_with(progress.due()) for item in route.items), 'minute')} today"
 
 
 def _lesson_list(view: View) -> None:

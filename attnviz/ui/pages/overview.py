@@ -5,6 +5,7 @@ The maps of the default text ship with the app, so they are shown before torch i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
 TODAY = "interview-today"  # the route that is offered on the day of the interview
 ROUTES = {"interview-20": "20 minutes", "interview-60": "60 minutes", "interview-week": "a week"}
+FULL = "interview-60"  # the route whose plan is shown first
 HOW_TO_READ = (
     "Each map is one attention head. A row is the token that attends (query), a column a token that it may attend to "
     "(key); the more a cell stands out, the larger its weight. Point at a cell; click a head to open it."
@@ -49,12 +51,14 @@ def first_thing(view: View) -> None:
     due, following = _due(today), route_bar.open_item()
     with st.container(key="first-thing"):
         the_day = _on_the_day(today)
+        if the_day and following and following[0] == TODAY:
+            following = None  # that button goes on with it
         unfinished = offer_unfinished.offer(from_here=True, primary=not the_day)
         if due or following or unfinished:
             st.empty()  # in the place of what is replaced, which could be seen for a moment
             _go_on(due, following, after=the_day or bool(unfinished))
             return
-        if the_day:
+        if the_day or kept.interview_on(today) == today:  # all of that day is done: nothing more is asked for
             return
         if kept.cards:
             from attnviz.ui.pages import practice_due  # imported late: it would delay the page without progress
@@ -75,8 +79,12 @@ def _on_the_day(today: str) -> bool:
         return False
     due = len(progress.due())
     if (on := route_bar.through_on(TODAY)) == today:
-        more = "" if due else " You are done for today."
-        st.success(f"All that the day of your interview asks is done.{more}", icon=":material/check_circle:")
+        if due:
+            come = f"{count(due, 'question')} {'has' if due == 1 else 'have'} come back"
+            st.info(f"You went through “Interview today”. Since then {come}.", icon=":material/event:")
+        else:
+            done = "All that the day of your interview asks is done. You are done for today."
+            st.success(done, icon=":material/check_circle:")
         return False
     minutes = route_bar.minutes_today(TODAY, again=bool(on))
     asked = f"{count(due, 'question')} that {'is' if due == 1 else 'are'} due, and " if due else ""
@@ -195,34 +203,43 @@ def _open(layer: int, head: int) -> None:
 
 def routes() -> None:
     """Buttons that lead through a route; the last one that was opened goes on where it was."""
-    last, done = progress.get().route(), {name: route_bar.done_on(name) for name in ROUTES}
+    last, of = progress.get().route(), _offered()
+    done = {name: route_bar.done_on(name) for name in of}
     with st.container(border=True, gap="xxsmall", key=_awaited("-routes")):
         st.markdown(f"## {interview_day.heading()}")
         st.caption("One thing after the other, chosen for you. Close the browser and go on later.")
         with st.container(horizontal=True, gap="small", key="routes"):
-            for name, label in ROUTES.items():
+            for name, label in of.items():
+                if name == TODAY and not done[name]:
+                    continue  # it is the first thing on the page
                 through, begun = bool(done[name]), last is not None and last[0] == name
                 goes_on = f"Go on: {label}, {route_bar.position_in(name)}" if begun else label
                 st.button(
                     f"Begin again: {label}" if through else goes_on, key=f"begin-{name}", on_click=route_bar.start,
                     args=(name, through),
                 )  # fmt: skip
-            _plans()
+            _plans(of, last[0] if last else "")
         if any(done.values()):
-            st.caption(" ".join(f"Done on {on}: {ROUTES[name]}." for name, on in done.items() if on))
+            st.caption(" ".join(f"Done on {on}: {of[name]}." for name, on in done.items() if on))
         where_you_are()
 
 
-def _plans() -> None:
-    """The routes' items and times, once one asks for them."""
+def _offered() -> dict[str, str]:
+    """Return the routes that make sense on this day: on that of the interview, the one for it."""
+    today = progress.today().isoformat()
+    return {TODAY: "what is due, and the numbers"} if progress.get().interview_on(today) == today else ROUTES
+
+
+def _plans(names: Mapping[str, str], last: str) -> None:
+    """The routes' items and times, once one asks for them. last: the route that was opened last."""
     plans = st.popover("What is in it?", key="plans", on_change="rerun", type="tertiary", icon=":material/list:")
     if not plans.open:
         return
     from attnviz.compute import routes  # imported late: it would delay the page for who does not ask
     from attnviz.ui import route_plan
 
-    of = routes.routes(progress.get())
-    for tab, name in zip(plans.tabs([ROUTES[name] for name in ROUTES], key="plan"), ROUTES, strict=True):
+    of, first = routes.routes(progress.get()), names.get(last) or names.get(FULL)
+    for tab, name in zip(plans.tabs([*names.values()], default=first, key="plan"), names, strict=True):
         with tab:
             route_plan.plan(of[name], names_day=False)
 

@@ -195,7 +195,7 @@ def _progress_section() -> None:
     first, second, third = compute.GAPS
     st.caption(
         f"A missed question comes back after {first} other answers. Once you get it right, it comes back with other "
-        f"numbers after {second} more, then after {third}. {len(progress.missed)} still to come back."
+        f"numbers after {second} more, then after {third}. {len(progress.missed)} still to come back in sets."
     )
     keeping.keep()
 

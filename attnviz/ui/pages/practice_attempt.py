@@ -85,13 +85,18 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     practice_kept.keep(attempt)
 
 
-def still_to_do(mock: bool) -> str:
-    """Say what is still to be done in the set or the interview that a route's item asks; "" where none is open."""
+def still_to_do(mock: bool) -> str | None:
+    """Say what is still to be done in the set or the interview that a route's item asks; "" where none is open.
+
+    None at the score card of one, unless something is to be ticked on it.
+    """
     attempt = current()
     if attempt is None or (attempt.of == "interview") != mock or not attempt.is_of(state.current()):
         return ""
+    if attempt.of == "missed":
+        return "Drills that you missed are repeated here first; “Done” after the last one leads back to the questions."
     if attempt.done:
-        return "Tick what you said, then press “Keep and close”." if attempt.plan else ""
+        return "Tick what you said, then press “Keep and close”." if attempt.plan else None
     question = f"Question {attempt.at + 1} of {len(attempt.questions)}"
     if mock:
         return f"{question} is open. “Skip” leaves the interview unfinished: it can go on later, and its clock waits."

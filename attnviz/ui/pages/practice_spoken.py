@@ -55,9 +55,9 @@ def show_card(card: Card, known: compute.CardState | None, then: Callable[[Card]
     spoken_timer(f"{card.id} {before}", over=st.session_state.get(POINTS) == card.id, key="spoken-timer")
     if st.session_state.get(POINTS) == card.id:
         with st.container(key=POINTS_SHOWN):
-            _points(card)
+            ticked = _points(card)
             if not is_graded(card.id):
-                _grades(card, then)
+                _grades(card, then, ticked)
         if is_graded(card.id):
             with st.container(key=SAVED):
                 _saved(card)
@@ -117,8 +117,8 @@ def _when(card: Card, known: compute.CardState | None) -> str:
 # ---- the answer
 
 
-def _points(card: Card) -> None:
-    """The points to tick."""
+def _points(card: Card) -> int:
+    """The points to tick; return how many are."""
     st.markdown("### What a good answer says", help=_sources(card))
     before, ticked = _ticked(card), []
     for i, point in enumerate(card.points):
@@ -126,6 +126,7 @@ def _points(card: Card) -> None:
         label = as_label(compute.filled(point.text, card))
         ticked.append(st.checkbox(label, key=_point(card.id, i), on_change=_keep, args=(card,)))
     st.caption(f"{sum(ticked)} of {count(len(ticked), 'point')} said")
+    return sum(ticked)
 
 
 def _answer(card: Card) -> None:
@@ -150,7 +151,8 @@ def _sources(card: Card) -> str:
     return "\n".join(("Where they come from:\n", *lines))
 
 
-def _grades(card: Card, then: Callable[[Card], None]) -> None:
+def _grades(card: Card, then: Callable[[Card], None], ticked: int) -> None:
+    """The four grades. ticked: how many of the points are, which does not decide the grade."""
     st.markdown("### How well did you say it?")
     today, kept = progress.today(), progress.get()
     interview = kept.interview_on(today.isoformat())
@@ -160,7 +162,8 @@ def _grades(card: Card, then: Callable[[Card], None]) -> None:
         for grade, (name, time) in enumerate(zip(GRADES, times, strict=True)):
             label = f"{name}: {time}" if time else name
             st.button(label, key=f"grade-{grade}", on_click=_take, args=(card, grade, then))
-    st.caption(f"{comes_back} Your grades are kept {progress.where_kept()}; nothing is stored on the server.")
+    none = "" if ticked else f"None of the {len(card.points)} points is ticked: Again? "
+    st.caption(f"{none}{comes_back} Your grades are kept {progress.where_kept()}; nothing is stored on the server.")
 
 
 # ---- what is pressed
