@@ -32,6 +32,7 @@ from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.progress import Progress, RouteState
 from attnviz.session.settings import Settings
 
+TODAY = "interview-today"  # the route that is offered on the day of the interview
 FIELDS = ("Link", "Look at", "Minutes", "Day", "Later runs")
 MINUTES_ALOUD, MINUTES_MISSED = 3, 2  # to answer a question aloud; a drill or a mistake that was missed
 ANOTHER = "Find the line, and say what it does before you see it run."  # text of another mistake than the first run's

@@ -36,11 +36,7 @@ def choose(suggest: bool = False) -> None:
 
 def heading() -> str:
     """Head what prepares for an interview: when it is, a question while that is not known."""
-    today, on = progress.today(), _on()
-    if not on:
-        return "Interview tomorrow?"
-    words = {today.isoformat(): "today", _in(1): "tomorrow"}
-    return f"Interview {words.get(on, f'on {day(on)}')}"
+    return f"Interview {progress.when(on)}" if (on := _on()) else "Interview tomorrow?"
 
 
 def said() -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from secrets import token_hex
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
+from attnviz import phrases
 from attnviz.compute.view import View, always
 from attnviz.exercises import CardState
 from attnviz.session import progress
@@ -58,6 +59,12 @@ def today() -> date:
         return datetime.now(ZoneInfo(st.context.timezone or "UTC")).date()
     except (ZoneInfoNotFoundError, ValueError):
         return datetime.now(UTC).date()
+
+
+def when(on: str) -> str:
+    """Say when a day (an ISO date) is, as one would on this one: "today", "tomorrow", "on 29 November"."""
+    near = {(today() + timedelta(days=n)).isoformat(): word for n, word in enumerate(("today", "tomorrow"))}
+    return near.get(on) or f"on {phrases.day(on)}"
 
 
 def due() -> list[str]:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.compute import due, spoken
+from attnviz.compute import due, routes, spoken
 from attnviz.exercises import CardState
 from attnviz.practice.drills.answers import ChoiceAnswer
-from attnviz.session.progress import Missed, MistakeState, Progress
+from attnviz.session.progress import InterviewDay, Missed, MistakeState, Progress, RouteState
 from tests.pages import FRONT, MISTAKES, PRACTICE, checked, linked, opened
 from tests.practice.forms import forms
 from tests.ui.test_practice_spoken import buttons, press, said
@@ -44,6 +44,7 @@ def test_what_is_due_is_done_one_after_the_other_and_leads_on() -> None:
     assert "1 of 4 due · Missed drill" in said(app) and linked(app) == {"tab": "due"}
     pressed(app, "I do not know")
     assert "Not answered. The answer is" in said(app) + app.warning[0].value and primary(app) == ["next"]
+    assert "Noted: it comes back tomorrow." in said(app)
     assert "1 of 4 due" in said(app) and kept(app).cards[DRILL].due == TOMORROW
     assert kept(app).drills["size_of_a_group"] == (0, 1)
     press(app, "next")
@@ -58,10 +59,13 @@ def test_what_is_due_is_done_one_after_the_other_and_leads_on() -> None:
     assert "next-card" not in buttons(app)
     press(app, "points")
     press(app, "grade-0")  # could not be said: once more at the end
-    assert DECK["speculative-exactness"].question in said(app) and "3 of 4 due · Serving" in said(app)
+    assert DECK["speculative-exactness"].question in said(app) and "3 of 4 due, 1 of them once more · Serving" in said(
+        app
+    )
+    assert [each.value for each in app.info] == ["Noted: it comes back once more today, after the others."]
     press(app, "points")
     press(app, "grade-2")
-    assert "4 of 4 due · Mechanism" in said(app)
+    assert "4 of 4 due, 1 of them once more · Mechanism" in said(app) and not app.info
     press(app, "points")
     press(app, "grade-2")
     assert app.success[0].value == "All 4 due today are done. The next 2 are due tomorrow."
@@ -87,8 +91,9 @@ def test_a_card_that_could_not_be_said_is_one_card_with_a_new_timer(monkeypatch:
     timed: list[str] = []
     monkeypatch.setattr("attnviz.ui.pages.practice_spoken.spoken_timer", lambda about, **_: timed.append(about))
     app = opened(PRACTICE, {"progress": Progress(cards={"why-root-d": DUE})}, tab="due")
-    for grade in (0, 2):
-        assert "1 of 1 due · Mechanism" in said(app)
+    for grade, once_more, noted in ((0, "", []), (2, ", 1 of them once more", ["Noted: it comes back once more now."])):
+        assert f"1 of 1 due{once_more} · Mechanism" in said(app)
+        assert [each.value for each in app.info] == noted
         press(app, "points")
         press(app, f"grade-{grade}")
     first, second = dict.fromkeys(timed)  # the points do not begin it anew; the second showing does
@@ -142,6 +147,29 @@ def test_a_drill_missed_in_a_set_and_a_mistake_shown_in_a_hunt_are_due_tomorrow(
     app = opened(MISTAKES, {"progress": kept(app)}, mistake="mask_after_softmax", hunt="1")
     press(app, "skip-line")
     assert kept(app).cards[MISTAKE] == CardState(TOMORROW, 1, 2.3, 1) and len(kept(app).cards) == 2
+
+
+def test_on_the_interviews_day_a_wrong_answer_moves_the_count_and_the_end_leads_to_the_numbers() -> None:
+    day = InterviewDay(TODAY.isoformat(), "2026-11-28T08:00:00Z")
+    cards = dict.fromkeys((DRILL, "drill:wavelength"), DUE)
+    app = opened(PRACTICE, {"progress": Progress(cards=cards, interview=day)}, tab="due")
+    seen = []
+    for label in ("I do not know", "Answer", "Answer"):
+        seen.append(next(each.value.partition(" · ")[0] for each in app.caption if " due" in each.value))
+        id = due.queue(kept(app), TODAY.isoformat())[0]
+        app.main.text_input[-1].set_value(forms(due.question(id, kept(app).cards[id]).answer)[0])
+        pressed(app, label)
+        assert ("once more today, after the others" in said(app)) is (label == "I do not know")
+        press(app, "next")
+    assert seen == ["1 of 2 due", "1 of 2 due, 1 of them once more", "2 of 2 due, 1 of them once more"]
+    assert app.button(key="due-next").label == "**The numbers to remember: 6 minutes**"
+    press(app, "due-next")
+    assert linked(app)["route"] == "interview-today"
+    of = {"interview-today": RouteState("2026-11-28T08:00:00Z", "2026-11-28T08:00:00Z",
+                                        tuple(item.id for item in routes.route("interview-today").items), 1,
+                                        TODAY.isoformat())}  # fmt: skip
+    app = opened(PRACTICE, {"progress": Progress(interview=day, routes=of)}, tab="due")
+    assert "due-next" not in buttons(app) and "Nothing is due today." in app.success[0].value
 
 
 def test_a_route_leads_on_from_the_queues_end_itself() -> None:

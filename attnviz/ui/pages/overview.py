@@ -16,6 +16,7 @@ from attnviz.analysis.layers import Arrays, Each
 from attnviz.compute.view import View, always, drawable
 from attnviz.phrases import count
 from attnviz.session.pages import PAGES, PURPOSES, by_purpose
+from attnviz.session.route import TODAY
 from attnviz.text import tokenizer
 from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, route_end, state
 from attnviz.ui.components.head_grid import head_grid
@@ -23,7 +24,6 @@ from attnviz.ui.headline import grid_options, headline, run_title
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
-TODAY = "interview-today"  # the route that is offered on the day of the interview
 ROUTES = {"interview-20": "20 minutes", "interview-60": "60 minutes", "interview-week": "a week"}
 FULL = "interview-60"  # the route whose plan is shown first
 HOW_TO_READ = (

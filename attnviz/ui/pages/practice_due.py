@@ -11,7 +11,9 @@ from attnviz.compute import due as compute
 from attnviz.compute import practice, spoken
 from attnviz.compute.practice import Question
 from attnviz.compute.view import View
+from attnviz.phrases import count
 from attnviz.practice.drills import LEVELS
+from attnviz.session.route import TODAY
 from attnviz.ui import interview_day, offer_unfinished, progress, route_bar, state
 from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.in_sight import in_sight
@@ -22,6 +24,7 @@ from attnviz.ui.pages import practice_spoken as aloud
 
 GIVEN = "due answers"  # session key: the day, and the ids of its queue that were answered in this session, in turn
 ANSWERED = "due answered"  # session key: the drill or mistake whose answer is on screen, the answer, and its place
+NOTED = "due noted"  # session key: what is to be said of the last answer
 MINUTES = "15"  # of the mock interview that is suggested
 END = "due-end"  # key of a container
 
@@ -39,7 +42,11 @@ def show(view: View) -> None:
         _end(n)
     else:
         chosen = view.settings.card
-        _ask(chosen if chosen in waiting else waiting[0], f"{n + 1} of {n + len(waiting)} due")
+        if said := st.session_state.get(NOTED):
+            st.info(said, icon=":material/replay:")  # an alert, which a screen reader says
+        again = len({*_given()} & {*waiting})
+        once_more = f", {again} of them once more" if again else ""
+        _ask(chosen if chosen in waiting else waiting[0], f"{n + 1} of {n + len(waiting)} due{once_more}")
 
 
 def _ask(id: str, place: str) -> None:
@@ -71,7 +78,19 @@ def _answer(asked: Question, given: str, place: str, more: bool) -> None:
         one.draw(asked)
     with st.container(key=attempts.ANSWERED):
         one.feedback(asked, given, f"due-{asked.kind}")
+        if not asked.grade(given).right:
+            st.caption(_comes_back(compute.id_of(asked)))
         st.button("Next" if more else "Go on", type="primary", on_click=_next, key="next")
+
+
+def _comes_back(id: str) -> str:
+    """Say when what was just answered and not known comes back."""
+    today = progress.today().isoformat()
+    if (waiting := compute.queue(progress.get(), today)) == [id]:
+        return "Noted: it comes back once more now."
+    if id in waiting:
+        return "Noted: it comes back once more today, after the others."
+    return f"Noted: it comes back {progress.when(progress.get().coming(today)[id].due)}."
 
 
 def _end(n: int) -> None:
@@ -85,23 +104,33 @@ def _end(n: int) -> None:
 
 
 def lead_on() -> None:
-    """Draw one button to what comes next: what is unfinished, a route's item, what was missed, a mock interview."""
-    if offer_unfinished.offer(from_here=True):
+    """Draw one button to what comes next: what is unfinished, a route's item, what was missed, a mock interview.
+
+    On the day of the interview, to the numbers to remember, and to nothing more after them.
+    """
+    if offer_unfinished.offer(from_here=True) or (following := _following()) is None:
         return
-    label, on_click, args = _following()
+    label, on_click, args = following
     with st.container(key="go-on", horizontal=True):
         st.button(f"**{label}**", key="due-next", type="primary", icon=":material/arrow_forward:", on_click=on_click,
                   args=args)  # fmt: skip
 
 
-def _following() -> tuple[str, Callable[..., None], tuple[str, ...]]:
+def _following() -> tuple[str, Callable[..., None], tuple[str | bool, ...]] | None:
     if item := route_bar.open_item():
         return item[1], route_bar.start, (item[0],)
+    if progress.get().interview_on(today := progress.today().isoformat()) == today:
+        return None if (on := route_bar.through_on(TODAY)) == today else _numbers(again=bool(on))
     if label := practice_missed.label():
         return label, practice_missed.repeat, ()
     if name := compute.missed_mistake(progress.get(), progress.today().isoformat()):
         return "Find the mistake that you missed", _find, (name,)
     return f"A mock interview of {MINUTES} minutes", _mock, ()
+
+
+def _numbers(*, again: bool) -> tuple[str, Callable[..., None], tuple[str | bool, ...]]:
+    minutes = count(route_bar.minutes_today(TODAY, again=again), "minute")
+    return f"The numbers to remember: {minutes}", route_bar.start, (TODAY, again)
 
 
 def _find(name: str) -> None:
@@ -124,11 +153,14 @@ def _given() -> tuple[str, ...]:
 
 def _counted(id: str) -> None:
     st.session_state[GIVEN] = progress.today().isoformat(), (*_given(), id)
+    st.session_state.pop(NOTED, None)
 
 
 def _said(card: spoken.Card) -> None:
     """Go on after a spoken question was graded."""
     _counted(card.id)
+    if card.id in progress.due():
+        st.session_state[NOTED] = _comes_back(card.id)
     aloud.close()
     state.change(card="")
     state.rerun("tabs")
