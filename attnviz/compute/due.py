@@ -29,6 +29,7 @@ from attnviz.session.progress import Progress
 from attnviz.session.settings import Settings
 
 FORMS = ("answer", "drill", "mistake")
+EFFECT = "effect"  # `CardState.missed` of a mistake whose line was found, and not what it does
 _MISSED = re.compile(r"([0-9]{1,10})(?::([0-9]{1,2}))?")  # the seed, and the place of the mistake
 
 
@@ -110,11 +111,12 @@ def question(id: str, state: CardState) -> Question:
         return another(id.removeprefix(DRILL), "due", id, state.seen, seed=seed, place=place)
     seed = seed_of("due", id, state.seen)
     name = id.removeprefix(MISTAKE)
-    return of_mistake(name, seed) or _on_effect(name)
+    asked = None if state.missed == EFFECT else of_mistake(name, seed)
+    return asked or _on_effect(name)
 
 
 def _on_effect(name: str) -> Question:
-    """Return the question what a mistake does: its code has too few lines to ask for the mistaken one."""
+    """Return the question what a mistake does, which was missed, or whose code has too few lines to ask for one."""
     mistake, excerpt = mistakes.load_mistake(name), mistakes.excerpt(View(Settings(mistake=name)))
     return Question(
         f"{mistake.title}. {mistake.question}", ChoiceAnswer(mistake.answers, mistake.answer), mistake.what,
@@ -127,14 +129,20 @@ def id_of(asked: Question) -> str:
     """Return the id under which a question comes back if it is missed; "" for a spoken one, which has its grades."""
     if asked.kind in KINDS:
         return DRILL + asked.kind
+    return MISTAKE + name if (name := mistake_of(asked)) else ""
+
+
+def mistake_of(asked: Question) -> str:
+    """Return the id of the mistake that a question asks for; "" for other questions."""
     name = asked.kind.removeprefix(MISTAKE_KIND)
-    return MISTAKE + name if name != asked.kind and name in MISTAKES else ""
+    return name if name != asked.kind and name in MISTAKES else ""
 
 
 def missed_in(asked: Question, given: str) -> str:
-    """Return a missed drill's seed and which known mistake was made, as `CardState.missed`; "" for other questions."""
+    """Return what was missed, as `CardState.missed`: a drill's seed and which known mistake was made, or an effect."""
     if asked.kind not in KINDS:
-        return ""
+        effect = mistake_of(asked) and isinstance(asked.answer, ChoiceAnswer) and not asked.answer.code
+        return EFFECT if effect else ""
     place = place_of(asked, given)
     return f"{asked.seed}" if place is None else f"{asked.seed}:{place}"
 
@@ -144,7 +152,7 @@ def answered(progress: Progress, id: str, right: bool, today: date, what: str = 
 
     On the day of the interview, after which it would come too late, it is due again the same day, as an answer that
     could not be said is. A right answer counts for what is due; before that, it does not postpone what was missed.
-    what: of a drill, what `missed_in` returns, to be stored if the answer is wrong.
+    what: what `missed_in` returns, to be stored if the answer is wrong.
     """
     state = progress.cards.get(id)
     if not id or (right and id not in progress.due(today.isoformat())):

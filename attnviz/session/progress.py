@@ -40,13 +40,17 @@ class LessonState:
 
 @dataclass(frozen=True)
 class MistakeState:
-    """A mistake that was found: whether at the first try, and when."""
+    """A mistake that was found: whether at the first try, and when; and when the question what it does was answered
+    right, "" before.
+    """
 
     found: bool
     at: str
+    predicted: str = ""
 
     def merged(self, other: Self) -> MistakeState:
-        return max(self, other, key=lambda state: (state.at, state.found))
+        later = max(self, other, key=lambda state: (state.at, state.found))
+        return MistakeState(later.found, later.at, max(self.predicted, other.predicted))
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,7 @@ def parsed(text: str) -> tuple[Progress, str]:
     begun = _entries(record, "unfinished", unfinished.read)
     return Progress(
         _entries(record, "lessons", state(LessonState, step=count, done=day)),
-        _entries(record, "mistakes", state(MistakeState, found=flag, at=time)),
+        _entries(record, "mistakes", state(MistakeState, found=flag, at=time, predicted=time)),
         _entries(record, "drills", _pair),
         _missed(record.get("missed")),
         _entries(record, "cards", state(CardState, due=day, interval_days=count, ease=ease, seen=count, missed=name)),

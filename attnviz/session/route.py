@@ -93,7 +93,7 @@ class Item:
             return any(mock["at"] >= of.began for mock in progress.mocks)
         if "mistake" in self.link:
             found = progress.mistakes.get(s.mistake)
-            return found is not None and (of.round == 1 or found.at >= of.began)
+            return bool(found and found.predicted and (of.round == 1 or found.predicted >= of.began))
         if of.round > 1:  # what an earlier run did shows in the same places
             return False
         if s.lesson:

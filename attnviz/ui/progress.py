@@ -101,6 +101,12 @@ def found_mistake(name: str, at_once: bool) -> None:
     _put("mistakes", name, MistakeState(at_once, now()))
 
 
+def predicted_mistake(name: str) -> None:
+    """Record that the person said what a mistake does, whose line they had found."""
+    if before := _own().mistakes.get(name):
+        _put("mistakes", name, replace(before, predicted=now()))
+
+
 def judged(task: str, mistake: str | None) -> None:
     """Record the verdict on a file: None if it passed, else the id of its mistake, "" for one that is not known."""
     day = today().isoformat() if mistake is None else ""

@@ -29,7 +29,7 @@ from attnviz.session.unfinished import Unfinished
 
 FULL = Progress(
     {"one-head": LessonState(7, "2026-11-28"), "mla": LessonState(3)},
-    {"mask_after_softmax": MistakeState(True, "2026-11-28T20:11:13Z")},
+    {"mask_after_softmax": MistakeState(True, "2026-11-28T20:11:13Z", "2026-11-28T20:12:11Z")},
     {"weight": (5, 7)},
     Missed(7, (("weight:23", 0, 10),)),
     {"why-gqa": CardState("2026-11-29", 1, 2.5, 1)},
@@ -70,7 +70,7 @@ UNFINISHED = st.one_of(
 PROGRESS = st.builds(
     Progress,
     st.dictionaries(NAMES, st.builds(LessonState, COUNTS, DAYS)),
-    st.dictionaries(NAMES, st.builds(MistakeState, st.booleans(), TIMES)),
+    st.dictionaries(NAMES, st.builds(MistakeState, st.booleans(), TIMES, TIMES | st.just(""))),
     st.dictionaries(NAMES, st.tuples(COUNTS, COUNTS).map(lambda pair: (min(pair), max(pair)))),
     st.builds(Missed, COUNTS, st.lists(WAITING, max_size=3, unique_by=lambda each: each[0]).map(tuple)),
     st.dictionaries(NAMES, st.builds(CardState, DAYS, COUNTS, st.sampled_from([1.3, 2.5]), COUNTS)),

@@ -57,14 +57,15 @@ def test_an_item_is_done_when_what_it_links_to_is():
     of = RouteState(BEGAN, BEGAN)
     done = {
         "A lesson": Progress({"one-head": LessonState(7, "2026-11-28")}),
-        "A mistake": Progress(mistakes={"tiled_kv_heads": MistakeState(False, BEGAN)}),
+        "A mistake": Progress(mistakes={"tiled_kv_heads": MistakeState(False, BEGAN, BEGAN)}),
         "A task": Progress(tasks={"gqa": TaskState("2026-11-28", "", BEGAN)}),
         "An interview": Progress(mocks=({"at": "2026-11-29T07:00:13Z"},)),
     }
     undone = [
         Progress({"one-head": LessonState(7)}),
         Progress({"many-heads": LessonState(7, "2026-11-28")}),
-        Progress(mistakes={"rope_on_values": MistakeState(True, BEGAN)}),
+        Progress(mistakes={"rope_on_values": MistakeState(True, BEGAN, BEGAN)}),
+        Progress(mistakes={"tiled_kv_heads": MistakeState(True, BEGAN)}),  # its line is found, and no more
         Progress(tasks={"gqa": TaskState("", "tiled_kv_heads", BEGAN)}),
         Progress(mocks=({"at": "2026-11-28T20:00:00Z"},)),  # an interview before the route was begun
     ]
@@ -234,11 +235,13 @@ def test_another_run_asks_other_questions_and_mistakes_and_counts_nothing_of_the
     assert [[item.id for item in each.items] for each in runs] == [[item.id for item in of.items]] * 4
     before, second = "2026-11-28T20:00:00Z", RouteState(BEGAN, BEGAN, (), 2)
     kept = Progress(
-        {"one-head": LessonState(7, TODAY)}, {"groups_mixed_up": MistakeState(True, before)},
+        {"one-head": LessonState(7, TODAY)}, {"groups_mixed_up": MistakeState(True, before, before)},
         tasks={"gqa": TaskState(TODAY)}, mocks=({"at": before},), routes={"a-route": second},
     )  # fmt: skip
     assert runs[1].left(kept, TODAY) == [1, 2, 3, 4, 5]
-    now = Progress(mistakes={"groups_mixed_up": MistakeState(False, BEGAN)}, mocks=({"at": BEGAN},), routes=kept.routes)
+    now = Progress(
+        mistakes={"groups_mixed_up": MistakeState(False, BEGAN, BEGAN)}, mocks=({"at": BEGAN},), routes=kept.routes
+    )
     assert runs[1].left(now, TODAY) == [1, 3, 5]
 
 

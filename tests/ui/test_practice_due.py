@@ -54,6 +54,8 @@ def test_what_is_due_is_done_one_after_the_other_and_leads_on() -> None:
     app.main.radio[-1].set_value(asked.answer.right)
     pressed(app, "Answer")
     assert app.success and kept(app).cards[MISTAKE].interval_days == 3  # 1 · 2.5, halves up
+    (found,) = kept(app).mistakes.items()
+    assert found[0] == "mask_after_softmax" and found[1].predicted == ""  # its line; not what it does
     press(app, "next")
     assert DECK["why-root-d"].question in said(app) and "3 of 4 due · Mechanism" in said(app)  # the easier one first
     assert "next-card" not in buttons(app)

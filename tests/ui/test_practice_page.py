@@ -8,13 +8,15 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.compute import due
 from attnviz.compute.practice import Progress, begin
 from attnviz.practice.drills import KINDS, make, question_set
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnswer, OrderAnswer
 from attnviz.practice.tasks import TASKS
+from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.settings import Settings
 from attnviz.ui.pages import practice, practice_attempt, practice_kept
-from tests.pages import PRACTICE, opened, said
+from tests.pages import FRONT, PRACTICE, opened, said
 from tests.practice.answers import ANSWERS
 from tests.practice.forms import forms
 
@@ -88,6 +90,21 @@ def test_the_interview_says_nothing_until_the_end():
     press(app, "Start the interview")
     press(app, "End now")
     assert re.search(r"Last time, on .*: 10 of 10 right in .*; 10 fewer now", said(app).replace("\\", ""))
+
+
+def test_a_mistake_that_is_found_in_an_interview_is_counted_as_found():
+    app = opened(PRACTICE, tab="interview", interview="15", question_set="5")
+    press(app, "Start the interview")
+    questions = app.session_state["practice attempt"].questions
+    asked = [each for each in questions if each.subject == "mistakes"]
+    assert len(asked) == 2
+    for question in questions:
+        if question is asked[0]:
+            app.main.radio[-1].set_value(question.answer.right)
+        press(app, "Answer" if question is asked[0] else "I do not know")
+    found = app.session_state["progress"].mistakes
+    assert [*found] == [due.mistake_of(asked[0])]
+    assert f"1 of {len(MISTAKES)} mistakes found" in said(opened(FRONT, {"progress": app.session_state["progress"]}))
 
 
 def test_a_running_attempt_is_not_replaced_from_another_tab():

@@ -6,10 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from attnviz.compute import lessons, routes, workshop
-from attnviz.exercises import CardState
+from attnviz.compute import due, lessons, mistakes, routes, workshop
+from attnviz.compute.view import View
+from attnviz.exercises import MISTAKE, CardState
+from attnviz.mistakes import all_mistakes
 from attnviz.phrases import day as written_day
 from attnviz.session.progress import LessonState, Missed, MistakeState, Progress, RouteState
+from attnviz.session.route import NOT_BEGUN
+from attnviz.session.settings import Settings
 from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -87,7 +91,7 @@ def test_back_leads_to_the_last_step_of_the_lesson_before_and_to_the_item_before
 def test_the_last_item_ends_it_and_says_so():
     first, mistake, aloud, last = ROUTE.items
     kept = Progress(
-        through(first.link["lesson"]), {mistake.link["mistake"]: MistakeState(True, AT)},
+        through(first.link["lesson"]), {mistake.link["mistake"]: MistakeState(True, AT, AT)},
         routes={"interview-20": RouteState(AT, AT, (aloud.id,))},
     )  # fmt: skip
     app = opened(MISTAKES, {"progress": kept}, route="interview-20", route_item="4")
@@ -217,6 +221,26 @@ def test_while_missed_drills_are_repeated_in_the_place_of_an_items_set_the_bar_s
 def test_next_is_not_primary_in_a_mistake_until_its_question_is_answered():
     app = opened(MISTAKES, mistake="groups_mixed_up", hunt="1", route="interview-60", route_item="2")
     assert not next_is_primary(app)
+    name, of = "groups_mixed_up", routes.route("interview-60")
+    line = min(mistakes.excerpt(View(Settings(mistake=name))).mistaken)
+    checked(app.radio(key=f"line-{name}").set_value(line).run())
+    assert not next_is_primary(app) and "Now answer the question below it" in said(app)
+    assert app.button(key="route-next").label.startswith("Skip to: ") and "Item 2 of 10, 60 minutes left" in said(app)
+    assert MISTAKE + name not in app.session_state["progress"].cards
+    answer = all_mistakes()[name].answer
+    for given in ((answer + 1) % 3, answer):
+        checked(app.radio(key=f"answer-{name}").set_value(given).run())
+    assert next_is_primary(app) and "This item is done." in said(app)
+    kept = app.session_state["progress"]
+    assert kept.mistakes[name].predicted and of.item(2).is_done(kept, NOT_BEGUN, TODAY.isoformat())
+    tomorrow = (TODAY + timedelta(days=1)).isoformat()
+    card = kept.cards[MISTAKE + name]
+    assert (card.due, card.missed) == (tomorrow, due.EFFECT)  # what was missed comes back
+    asked = due.question(MISTAKE + name, card)
+    assert asked.answer.options == all_mistakes()[name].answers and due.missed_in(asked, "") == due.EFFECT
+    assert due.question(MISTAKE + name, replace(card, missed="")).answer.code  # a missed line is asked for
+
+    app = opened(MISTAKES, mistake=name, hunt="1", route="interview-60", route_item="2")
     press(app, "skip-line")
     assert not next_is_primary(app) and "Now answer the question below it" in said(app)
     press(app, "skip-mistake")

@@ -53,7 +53,7 @@ def test_to_begin_again_is_from_the_first_item_with_other_questions():
     cards = {item.link["card"]: CardState("2199-01-01", 4, 2.5, 1) for item in of.items if "card" in item.link}
     mock = {"at": AT, "id": "x"}
     state = RouteState(AT, AT, tuple(sorted(item.id for item in of.items)), 1, "2026-11-28")
-    found = {of.items[1].link["mistake"]: MistakeState(True, AT)}
+    found = {of.items[1].link["mistake"]: MistakeState(True, AT, AT)}
     kept = Progress(through(*lesson_names), found, cards=cards, mocks=(mock,), routes={of.name: state})
     app = opened(FRONT, {"progress": kept})
     press(app, "begin-interview-60")

@@ -239,14 +239,21 @@ def _store(last: str, first: str, name: str, key: str) -> None:
 
 
 def _record(view: View, what: str, name: str, chosen: int, *, at_once: bool) -> None:
-    """Record the mistake as found or missed: its line, or what it does where the line is not to be found."""
-    if (what == LINES) != view.settings.hunts:
-        return
-    found = _is_mistaken(view, name, chosen) if what == LINES else chosen == all_mistakes()[name].answer
-    if found:
+    """Record the mistake as found or missed: by its line or, where that is not to be found, by what it does.
+
+    Where it is, what it does comes back if that alone was missed.
+    """
+    of_line, hunts = what == LINES, view.settings.hunts
+    right = _is_mistaken(view, name, chosen) if of_line else chosen == all_mistakes()[name].answer
+    if right and of_line == hunts:
         progress.found_mistake(name, at_once)
-    if at_once or not found:
-        progress.record(cards=due.answered(progress.get(), MISTAKE + name, found, progress.today()).cards)
+    if right and not of_line:
+        progress.predicted_mistake(name)
+    card = progress.get().cards.get(MISTAKE + name)
+    counts = of_line == hunts if card is None or card.missed != due.EFFECT else not of_line
+    if not right or (at_once and counts):
+        missed = "" if of_line else due.EFFECT
+        progress.record(cards=due.answered(progress.get(), MISTAKE + name, right, progress.today(), missed).cards)
 
 
 def ask_again(name: str) -> None:

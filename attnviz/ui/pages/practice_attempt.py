@@ -69,8 +69,16 @@ def record(question: Question, given: str) -> None:
     right = question.grade(given).right
     if question.kind in compute.KINDS:
         kept.record(**compute.to_store(progress().after(question, right)))
+    if right:
+        _find(question)
     what = due.missed_in(question, given)
     kept.record(cards=due.answered(kept.get(), due.id_of(question), right, kept.today(), what).cards)
+
+
+def _find(question: Question) -> None:
+    """Record the mistake of a question that was answered right as found, unless it was before."""
+    if (name := due.mistake_of(question)) and name not in kept.get().mistakes:
+        kept.found_mistake(name, at_once=True)
 
 
 def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
@@ -78,6 +86,9 @@ def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
         kept.record(**compute.to_store(compute.with_answers(progress(), attempt)))
         kept.record(cards=due.after_attempt(kept.get(), attempt, kept.today()).cards)
+        for question, grade in zip(attempt.questions, attempt.grades(), strict=True):
+            if grade.right:
+                _find(question)
     if attempt.done and attempt.of == "interview":  # at its end, and again with each point that is ticked then
         kept.keep_mock(practice_kept.own_id(), interview.summary(attempt))
     if attempt.done and attempt.of == "set":
