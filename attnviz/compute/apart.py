@@ -26,6 +26,11 @@ LINES = (
 BLANKS = {  # what a line with a blank asks, by what it assigns
     "scores": SCALE, "weights": SOFTMAX, "mask": DIAGONAL, "k": GROUPS, "rotated": ROTATION, "y": MERGE,
 }  # fmt: skip
+SHOWN = {  # by drills that ask for a line's shape, and by the words of questions to answer aloud
+    "queries_by_head": (SPLIT,), "scores": (SCALE,), "heads_joined": (MERGE,), "why-root-d": (SCALE,),
+    "masks-before-the-softmax": (MASKING, "fully_masked_row"), "rope-not-on-values": ("rope_on_values",),
+    "rope-layouts": (ROTATION,), "rope-and-the-cache": ("keys_rotated_twice",), "tiled-kv-heads": (GROUPS,),
+}  # fmt: skip
 MISTAKES = {
     "scale_by_d_model": (SCALE,), "softmax_over_queries": (SOFTMAX,), "mask_after_softmax": (MASKING,),
     "tiled_kv_heads": (GROUPS,), "reshape_without_transpose": (MERGE,), "view_after_transpose": (MERGE, VIEW),
@@ -64,7 +69,12 @@ def steps_of(question: Question) -> Steps:
             return Steps(frozenset((GROUPS,)))
         case "blank_in_a_line":
             return Steps(frozenset((BLANKS[question.code.partition(" = ")[0]],)))
-    return _of_mistake(question) if question.whole else Steps(frozenset())
+    return _of_mistake(question) if question.whole else shown_by(question.kind)
+
+
+def shown_by(kind: str) -> Steps:
+    """Return the steps of a question of this kind, or of a card, that is not about code."""
+    return Steps(frozenset(), frozenset(SHOWN.get(kind, ())))
 
 
 def _of_mistake(question: Question) -> Steps:

@@ -9,7 +9,7 @@ from itertools import combinations, zip_longest
 from typing import Any
 
 from attnviz.compute import spoken
-from attnviz.compute.apart import apart
+from attnviz.compute.apart import apart, shown_by, steps_of
 from attnviz.compute.asked import asked_before, kind_of_mistake
 from attnviz.compute.mistaken_line import of_mistake
 from attnviz.compute.practice import Attempt, naming, pages_to_review, subject_name, tallies
@@ -24,6 +24,7 @@ from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.settings import Settings
 
 FORMS = {"spoken": "Said aloud", "computed": "Computed", "code": "Reading code", "mistake": "Finding the mistake"}
+CHOSEN = ("computed", "code", "mistake", "spoken")  # in turn, so that what there is most of comes last
 USUAL = {"spoken": 150, "computed": 90, "code": 90, "mistake": 120}  # seconds that a question is meant to take
 ROUND = ("spoken", "computed", "mistake", "computed", "code", "spoken", "computed", "mistake")
 ROUNDS = {"15": 1, "30": 2, "60": 4}  # minutes, in links: rounds
@@ -36,9 +37,9 @@ def begin(s: Settings, now: float) -> Attempt:
     """Begin the interview of the settings: the same questions for everyone with the link."""
     forms = plan(s, "interview")
     without, only = asked_before(s), taught(s)
-    found: list[Question] = []  # code to read before mistakes to find: there are fewer kinds of it
+    found: list[Question] = []
     waiting = {}
-    for form in FORMS:
+    for form in CHOSEN:
         own = questions(form, forms.count(form), s.question_set, without, only, beside=found)
         waiting[form], found = iter(own), [*found, *own]
     asked = tuple(next(waiting[form]) for form in forms)
@@ -64,6 +65,8 @@ def questions(
     if form == "spoken":
         deck = spoken.deck()
         ids = left_of([card.id for card in only.cards(deck.values())] if only else list(deck), without, n)
+        asked = [steps_of(each) for each in beside]
+        ids = left_of(ids, {id for id in ids if any(map(shown_by(id).meets, asked))}, n)
         groups = {id: only.lesson_of(deck[id].lessons) if only else deck[id].subject for id in ids}
         return [of_card(deck[id]) for id in _in_turn(of, groups)[:n]]
     if form == "mistake":
@@ -75,7 +78,7 @@ def questions(
         )
     if form == "code":
         kinds = left_of((only.kinds(CODE_KINDS) if only else ()) or CODE_KINDS, without, n)
-        return _of_code(of, kinds_at(of, kinds, max(n, len(kinds))), n)
+        return _of_code(of, kinds_at(of, kinds, max(n, len(kinds))), n, beside)
     if only:
         kinds = left_of([kind for kind in only.kinds(KINDS) if kind not in CODE_KINDS], without, n)
         groups = {kind: only.lesson_of(KINDS[kind].lessons) for kind in kinds}
@@ -88,13 +91,13 @@ def _of_mistakes(names: Iterable[str], of: str) -> Iterator[Question]:
     return (asked for name in names if (asked := of_mistake(name, rank(of, name))))
 
 
-def _of_code(of: str, kinds: Sequence[str], n: int) -> list[Question]:
+def _of_code(of: str, kinds: Sequence[str], n: int, beside: Sequence[Question]) -> list[Question]:
     """Return questions of n of these kinds, the first ones as far as none shows the answer to another."""
     seeds = [[seed_of(of, kind, i, *[again] * bool(again)) for again in range(TRIES)] for i, kind in enumerate(kinds)]
     drawn = [[make(kind, seed) for seed in each] for kind, each in zip(kinds, seeds, strict=True)]
     for places in combinations(range(len(kinds)), n):
         in_turn = sorted(places, key=lambda i: ASK_ANYTHING.index(kinds[i]) if kinds[i] in ASK_ANYTHING else -1)
-        found = apart([drawn[i] for i in in_turn], n)
+        found = apart([drawn[i] for i in in_turn], n, beside)
         if len(found) == n:
             return [asked for _, asked in sorted(zip(in_turn, found, strict=True), key=lambda each: each[0])]
     return [questions[0] for questions in drawn[:n]]
