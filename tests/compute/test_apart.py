@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from itertools import permutations
 from textwrap import indent
 
-from attnviz.compute import interview, taught
+from attnviz.compute import apart, interview, spoken, taught
 from attnviz.compute.mistaken_line import of_mistake, without_comments
 from attnviz.mistakes import load_mistake
-from attnviz.practice.drills import Question
+from attnviz.practice.drills import KINDS, Question
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.settings import Settings
@@ -77,6 +77,16 @@ def test_no_question_of_an_interview_shows_the_answer_to_another_in_200() -> Non
     can = {name for name in MISTAKES if of_mistake(name, 0)}
     assert {kind.removeprefix("mistake_") for kind in seen["15"]} == can | {*interview.CODE_KINDS}
     assert len(can) > 20 and max(seen["15"].values()) < 60  # of 200: none is in every other one
+
+
+def test_what_is_named_is_there() -> None:
+    assert apart.MISTAKES.keys() <= {*MISTAKES} and apart.SHOWN.keys() <= {*KINDS, *spoken.deck()}
+    whole = {asked.whole for name in MISTAKES if (asked := of_mistake(name, 0))}
+    functions = {re.findall(r"^def (\w+)", each)[0] for each in whole}
+    assert {each.partition(" ")[2] for each in apart.FUNCTIONS} <= functions
+    assert {step for steps in apart.SHOWN.values() for step in steps if step not in MISTAKES} <= {
+        step for steps in [*apart.FUNCTIONS.values(), *apart.MISTAKES.values()] for step in steps
+    }  # fmt: skip
 
 
 def test_where_a_route_has_taught_few_mistakes_all_are_asked() -> None:
