@@ -134,6 +134,17 @@ def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
             assert found[model.name] == (count_parameters(model).total, per_token(model))
 
 
+def test_the_calculation_is_of_a_token_of_a_model_that_is_named_in_the_chart():
+    for ids, name, n_bytes in (
+        (("gemma-2b", "llama-3-8b"), "Gemma 2B", 2 * 18 * 1 * 256 * 2),
+        (("deepseek-v3",), "DeepSeek-V3 / R1", 61 * 576 * 2),
+        (("lfm2-350m", "llama-3-8b"), "Llama 3 8B", 131_072),  # the first has layers of two kinds
+    ):  # fmt: skip
+        formula = published(ids, "parameters").formula
+        assert name in formula and "one token" in formula and f"{n_bytes:,}" in formula.replace("{,}", ",")
+    assert published((), "parameters").formula  # none is named
+
+
 def test_by_year_every_model_stands_in_its_year_in_the_lane_of_its_kind():
     found, lanes = points("year"), {}
     for model in PRESETS.values():

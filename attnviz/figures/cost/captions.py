@@ -231,7 +231,7 @@ def heads_note(model: ModelConfig, n_tokens: int | None = None) -> str:
     if n_tokens is None:
         return f"{said}."
     own = bytes_text(expanded_cache_bytes(model, n_tokens) or 0, digits=4)
-    return f"{said}; its own heads (keys of {D}) would cache {own}."
+    return f"{said}; its own heads (keys of {D}): {own}."
 
 
 def what_if_note(model: ModelConfig) -> str:

@@ -150,9 +150,9 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         title=title,
         note=f"{beyond_context(model, serving.n_tokens)}An upper bound on tokens per second for "
         f"{count(batch_size, 'sequence')} of {context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. A step "
-        f"reads {read_text(serving, step)}. Faint bars: {needed} do not fit beside a reserve of "
-        f"{serving.reserve:.0%}.",
-        more=f"{short_name(model)} at the makers' peak figures.{_experts_note(serving, batch_size)} Memory is as the "
+        f"reads {read_text(serving, step)}. Faint bars: {needed} do not fit.",
+        more=f"Beside what is needed, {serving.reserve:.0%} are kept in reserve. "
+        f"{short_name(model)} at the makers' peak figures.{_experts_note(serving, batch_size)} Memory is as the "
         "driver reports it if a source is known, else the data sheet's GB of 10⁹ bytes. "
         f"{_peaks_note(servings)} The equation is for {names[fastest]}.",
         alt=f"{title}. " + "; ".join(

@@ -46,10 +46,10 @@ def filling(serving: Serving) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_drawn(serving)}, to scale. "
-        f"{_longest_context(plan, serving)}The reserve of {serving.reserve:.0%} is an assumption, for activations and "
-        "allocation overhead. Weights in "
-        f"{with_its_scales(serving.weights)}, caches in {with_its_scales(serving.precision)}.",
-        more=f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{parallel_note(serving)} "
+        f"{_longest_context(plan, serving)}Weights in {with_its_scales(serving.weights)}, "
+        f"caches in {with_its_scales(serving.precision)}.",
+        more=f"The reserve of {serving.reserve:.0%} is an assumption, for activations and allocation overhead. "
+        f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{parallel_note(serving)} "
         f"{' '.join(allocation(serving))}".rstrip(),
         alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n)}" for name, n in pieces.items()) + ".",
         table={

@@ -53,8 +53,8 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
     title = _years_title(drawn, cost) if by == "year" else _size_title(drawn, largest, size, cost)
     most, least = (pick(drawn, key=lambda m: cost[m.id]) for pick in (max, min))
     without = [short_name(m) for m in models if not cost[m.id]]
-    example = max((m for m in drawn if not m.mixed_layers), key=lambda m: size[m.id], default=largest)
-    equation = cache_equation(example, FIRST)
+    example = _example(chosen, drawn, cost)
+    equation = cache_equation(example, 1)
     return Drawing(
         figure,
         title=title,
@@ -68,9 +68,15 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
         alt=f"{title}. Most: {short_name(most)} with {cost[most.id]:,} bytes; least: {short_name(least)} with "
         f"{cost[least.id]:,} bytes.{_chosen_text(chosen, cost)}",
         table=published_table(models),
-        formula=rf"{tex_text(f'{short_name(example)}, {FIRST} tokens: ')}{tex_lines(equation)}",
+        formula=rf"{tex_text(f'{short_name(example)}, one token: ')}{tex_lines(equation)}",
         legend=meanings(equation),
     )
+
+
+def _example(chosen: Sequence[ModelConfig], drawn: Sequence[ModelConfig], cost: Mapping[str, int]) -> ModelConfig:
+    """Return the model that is calculated: the first named one whose mean is what each token takes, else any such."""
+    simple = [m for m in (*chosen, *drawn) if not m.mixed_layers and kv_cache_bytes(m, 1) == cost[m.id] > 0]
+    return (simple or [*drawn])[0]
 
 
 def _chosen_text(chosen: Sequence[ModelConfig], cost: Mapping[str, int]) -> str:
