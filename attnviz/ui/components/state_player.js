@@ -76,7 +76,7 @@ function show(view, state) {
   const { pictures, numbers } = view;
   for (const picture of pictures) {
     paintOne(view, picture, numbers[picture.name]);
-    picture.note.textContent = `‖…‖ = ${printed(norm(numbers[picture.name]))}`;
+    picture.note.textContent = `Frobenius norm ${printed(norm(numbers[picture.name]))}`;
   }
   readings(view);
   bar(view);
