@@ -14,6 +14,7 @@ from attnviz.compute.asked import asked_before, kind_of_mistake
 from attnviz.compute.mistaken_line import of_mistake
 from attnviz.compute.practice import Attempt, naming, pages_to_review, subject_name, tallies
 from attnviz.compute.taught import Taught, taught
+from attnviz.phrases import count
 from attnviz.practice.drills import KINDS, Question, make, question_set
 from attnviz.practice.drills.answers import SpokenAnswer
 from attnviz.practice.drills.ranks import rank, seed_of
@@ -126,13 +127,22 @@ def of_card(card: spoken.Card) -> Question:
 
 @dataclass(frozen=True)
 class Timed:
-    """Questions of one form or subject: right, asked, and the seconds used beside those that are usual."""
+    """Questions of one form or subject: right, asked, and the seconds used beside those that are usual.
+
+    unticked: answers said aloud whose points are not ticked yet.
+    """
 
     name: str
     right: int
     asked: int
     used: int
     usual: int
+    unticked: int = 0
+
+    @property
+    def scored(self) -> str:
+        """How many are right, as far as that is known."""
+        return f"{self.right} of {self.asked}{f', {self.unticked} to tick' if self.unticked else ''}"
 
 
 def by_form(attempt: Attempt) -> list[Timed]:
@@ -153,8 +163,27 @@ def _timed(attempt: Attempt, names: Sequence[str]) -> list[Timed]:
         own = [i for i, each in enumerate(names) if each == name]
         reached = [i for i in own if i < len(attempt.stamps)]
         used, usual = sum(map(attempt.used, reached)), sum(USUAL[attempt.plan[i]] for i in reached)
-        rows.append(Timed(name, sum(grades[i].right for i in own), len(own), used, usual))
+        unticked = len({*own} & {*to_tick(attempt)})
+        rows.append(Timed(name, sum(grades[i].right for i in own), len(own), used, usual, unticked))
     return rows
+
+
+def to_tick(attempt: Attempt) -> list[int]:
+    """Return the places of the questions that were answered aloud and whose points are not ticked yet."""
+    asked = zip(attempt.questions, attempt.given, strict=False)
+    return [
+        i
+        for i, (each, given) in enumerate(asked)
+        if isinstance(each.answer, SpokenAnswer) and each.answer.is_open(given)
+    ]
+
+
+def scored(card: Mapping[str, Any]) -> str:
+    """Say what a score card has: "5 of 8 right in 12:05"; while points are not ticked, only what is right so far."""
+    time = clock(card["used"])
+    if not (n := card.get("unticked")):
+        return f"{card['right']} of {card['asked']} right in {time}"
+    return f"{card['right']} of {card['asked']} right so far in {time}, {count(n, 'answer')} aloud not ticked"
 
 
 def clock(seconds: float) -> str:
@@ -169,6 +198,7 @@ def summary(attempt: Attempt) -> dict[str, Any]:
         "right": sum(grade.right for grade in attempt.grades()),
         "asked": len(attempt.questions),
         "used": sum(map(attempt.used, range(len(attempt.stamps)))),
+        **({"unticked": n} if (n := len(to_tick(attempt))) else {}),
         "subjects": {row.subject: [row.right, row.asked] for row in tallies(attempt)},
         "forms": {row.name: [row.right, row.asked, row.used, row.usual] for row in by_form(attempt)},
     }
@@ -181,12 +211,16 @@ def past(mocks: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
         counts = [each.get(name) for name in ("right", "asked", "used", "minutes")]
         if all(map(_is_count, counts)):
             right, asked, used, minutes = (int(str(count)) for count in counts)
-            rows.append((str(each.get("at", ""))[:10], f"{minutes} minutes", f"{right} of {asked}", clock(used)))
+            to_go = f", {each['unticked']} not ticked" if _is_unticked(each) else ""
+            rows.append((str(each.get("at", ""))[:10], f"{minutes} minutes", f"{right} of {asked}{to_go}", clock(used)))
     return rows
 
 
 def compared(now: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str:
-    """Say how the last interview of this kind went, or return "". before: what a browser kept: it can be anything."""
+    """Say how the last interview of this kind went, or return "". before: what a browser kept: it can be anything.
+
+    Two are compared once the points of both are ticked.
+    """
     for each in before:
         counts = [each.get(name) for name in ("right", "asked", "used")]
         same = all(each.get(name) == now[name] for name in ("minutes", "asked"))
@@ -196,8 +230,14 @@ def compared(now: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str
         more = now["right"] - right
         change = f"{abs(more)} {'more' if more > 0 else 'fewer'} now" if more else "as many now"
         day = str(each.get("at", ""))[:10]
-        return f"Last time, on {day}: {right} of {asked} right in {clock(used)}; {change}."
+        unticked = {"unticked": each["unticked"]} if _is_unticked(each) else {}
+        last = f"Last time, on {day}: {scored({'right': right, 'asked': asked, 'used': used, **unticked})}"
+        return f"{last}." if unticked or now.get("unticked") else f"{last}; {change}."
     return ""
+
+
+def _is_unticked(card: Mapping[str, Any]) -> bool:
+    return _is_count(card.get("unticked")) and bool(card["unticked"])
 
 
 def _is_count(value: object) -> bool:
@@ -227,7 +267,7 @@ def as_markdown(attempt: Attempt) -> str:
         return name, row.right, row.asked, clock(row.used), clock(row.usual)
 
     lines = [
-        f"# Mock interview: {about['right']} of {about['asked']} right in {clock(about['used'])}", "",
+        f"# Mock interview: {scored(about)}", "",
         *_table(("Form", *columns), (written(FORMS[t.name], t) for t in by_form(attempt))),
         *_table(("Subject", *columns), (written(subject_name(t.name), t) for t in by_subject(attempt))),
     ]  # fmt: skip
@@ -237,9 +277,11 @@ def as_markdown(attempt: Attempt) -> str:
             f"- {subject}: {', '.join(f'{name} ({address})' for name, address in places)}" for subject, places in again
         ]
         lines.append("")
+    unticked = to_tick(attempt)
     for i, (question, grade) in enumerate(zip(attempt.questions, attempt.grades(), strict=True)):
         lines += [
-            f"## {i + 1}. {'Right' if grade.right else 'Not right'}, {time_of(attempt, i)}",
+            f"## {i + 1}. {'Not ticked' if i in unticked else 'Right' if grade.right else 'Not right'}, "
+            f"{time_of(attempt, i)}",
             "",
             question.text,
             "",

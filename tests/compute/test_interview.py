@@ -92,6 +92,26 @@ def test_points_are_ticked_afterwards_and_cards_come_back_by_them() -> None:
     assert answer.ticked("said 0 9 x") == {0}
 
 
+def test_what_is_not_ticked_yet_is_neither_right_nor_wrong() -> None:
+    attempt = answered(begun(), 60.0)
+    spoken_ = [i for i, form in enumerate(attempt.plan) if form == "spoken"]
+    for i, given in zip(spoken_, ("said", ""), strict=True):  # the second one was not known
+        attempt = attempt.given_again(i, given)
+    card = interview.summary(attempt)
+    assert interview.to_tick(attempt) == spoken_[:1] and (card["right"], card["unticked"]) == (6, 1)
+    assert interview.scored(card) == "6 of 8 right so far in 8:00, 1 answer aloud not ticked"
+    assert "# Mock interview: 6 of 8 right so far" in interview.as_markdown(attempt)
+    kept = {**card, "at": "2026-11-28T20:00:00Z"}
+    assert interview.past([kept]) == [("2026-11-28", "15 minutes", "6 of 8, 1 not ticked", "8:00")]
+    none = interview.summary(attempt.given_again(spoken_[0], "said none"))
+    assert interview.scored(none) == "6 of 8 right in 8:00" and "unticked" not in none
+    last = "Last time, on 2026-11-28: 6 of 8 right"
+    assert interview.compared(none, [kept]) == f"{last} so far in 8:00, 1 answer aloud not ticked."
+    assert interview.compared(card, [{**none, "at": kept["at"]}]) == f"{last} in 8:00."
+    assert interview.compared(none, [{**none, "at": kept["at"]}]) == f"{last} in 8:00; as many now."
+    assert interview.past([{**kept, "unticked": "x"}])[0][2] == "6 of 8"
+
+
 @pytest.mark.parametrize("n_points", [3, 5, 6, 7])
 def test_a_spoken_answer_that_counts_as_right_is_graded_good(n_points: int) -> None:
     attempt = answered(begun(), 60.0)

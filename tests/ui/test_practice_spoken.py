@@ -149,15 +149,20 @@ def test_a_mixed_interview_is_spoken_computed_ticked_kept_and_compared() -> None
     for _ in range(7):
         next(button for button in app.button if button.label == "I do not know").click().run()
         assert not app.exception and not app.error
-    assert "0 of 8 right in" in said(app) and "Last time, on 2026-11-20: 1 of 8 right in 10:00; 1 fewer now" in said(
-        app
-    )
+    assert re.search(r"## 0 of 8 right so far in 0:0\d, 1 answer aloud not ticked", said(app))
+    assert "Last time, on 2026-11-20: 1 of 8 right in 10:00." in said(app)  # compared once it is ticked
+    assert app.table[0].value["Right"].tolist()[0] == "0 of 2, 1 to tick"
+    assert app.session_state["progress"].mocks[0]["unticked"] == 1
+    app.checkbox(key="none-0").check().run()
+    assert re.search(r"## 0 of 8 right in 0:0\d\n", said(app)) and "10:00; 1 fewer now" in said(app)
+    assert app.table[0].value["Right"].tolist()[0] == "0 of 2" and app.checkbox(key="none-0").value
     assert [each["right"] for each in app.session_state["progress"].mocks] == [0, 1]  # kept before anything is pressed
     assert all(f"- {point}" in said(app) for point in attempt.questions[5].answer.points)  # not known: no boxes
     points = [box for box in app.main.checkbox if box.key.startswith("said-0-")]
     assert len(points) == len(attempt.questions[0].answer.points)
     for key in [box.key for box in points[:4]]:
         app.checkbox(key=key).check().run()
+    assert not app.checkbox(key="none-0").value
     assert "1 of 8 right in" in said(app) and "as many now" in said(app) and "4 of 5 points ticked" in said(app)
     assert [each["right"] for each in app.session_state["progress"].mocks] == [1, 1]  # with the ticks, and once
     box = app.expander[-8]

@@ -296,7 +296,10 @@ class CellAnswer:
 
 @dataclass(frozen=True)
 class SpokenAnswer:
-    """An answer said aloud. It is given as "said", then the numbers of the points that the person ticks: "said 0 2"."""
+    """An answer said aloud. It is given as "said", then the numbers of the points that the person ticks: "said 0 2".
+
+    "said none": they looked at the points, and said none of them.
+    """
 
     points: tuple[str, ...]
     least: float = 2 / 3  # the share of them from which it is right
@@ -307,6 +310,10 @@ class SpokenAnswer:
     def ticked(self, given: str) -> frozenset[int]:
         """Return the indices of the ticked points."""
         return frozenset(int(n) for n in re.findall(r"\d{1,2}", given)) & frozenset(range(len(self.points)))
+
+    def is_open(self, given: str) -> bool:
+        """Check whether it was said, and its points are not ticked yet."""
+        return given == "said"
 
     def grade(self, given: str) -> Grade:
         n = len(self.ticked(given))

@@ -22,6 +22,7 @@ KEEPS = (
     "stands still while the page is closed."
 )
 ENDS = "Nothing of it is stored, so to load the page again ends it."
+NONE = "said none"  # the answer to a question aloud of which none of the points was said
 LENGTHS = {"15": "15 minutes", "30": "30 minutes", "60": "60 minutes", "": "Computed only"}
 
 
@@ -52,16 +53,16 @@ def score_card(attempt: Attempt) -> None:
     """Draw the score card: by subject, by form with the time used, what to look at again, and each question."""
     card = compute.summary(attempt)
     with st.container(key=attempts.SCORE):
-        st.markdown(f"## {card['right']} of {card['asked']} right in {compute.clock(card['used'])}")
+        st.markdown(f"## {compute.scored(card)}")
     if end := practice.ended(attempt):
         st.markdown(end)
     if said := compute.compared(card, progress.other_mocks(practice_kept.own_id())):
         st.markdown(escaped(said))
     if any(isinstance(question.answer, SpokenAnswer) for question in attempt.questions):
         st.caption(
-            "Tick below what you said aloud: an answer with two thirds of its points counts as right. This card is "
-            f"kept {progress.where_kept()}, with each tick; the next interview of this length is compared with it. "
-            "“Keep and close” closes it, and what you could not say is due again today."
+            "Tick below what you said aloud, or “None of them”: an answer with two thirds of its points counts as "
+            f"right. This card is kept {progress.where_kept()}, with each tick; the next interview of this length is "
+            "compared with it. “Keep and close” closes it, and what you could not say is due again today."
         )
     _tables(attempt)
     if again := practice.pages_to_review(attempt):
@@ -97,7 +98,7 @@ def _table(title: str, rows: Mapping[str, compute.Timed]) -> None:
     st.table(
         {
             title: list(rows),
-            "Right": [f"{row.right} of {row.asked}" for row in rows.values()],
+            "Right": [row.scored for row in rows.values()],
             "Time": [compute.clock(row.used) if row.usual else "–" for row in rows.values()],
             "Usual": [compute.clock(row.usual) if row.usual else "–" for row in rows.values()],
         },
@@ -134,18 +135,21 @@ def _points(i: int, answer: SpokenAnswer, given: str) -> None:
         key = f"said-{i}-{n}"
         st.session_state[key] = n in ticked
         st.checkbox(as_label(point), key=key, on_change=_tick, args=(i, n))
+    st.session_state[f"none-{i}"] = given == NONE
+    st.checkbox("None of them", key=f"none-{i}", on_change=_tick, args=(i, None))
     st.caption(answer.grade(given).explanation)
 
 
-def _tick(i: int, n: int) -> None:
-    """Record that a point was said, or was not."""
+def _tick(i: int, n: int | None) -> None:
+    """Record that a point was said, or was not; n None: that none was."""
     attempt = practice_kept.current()
     if attempt is None or not attempt.done:
         return
     answer = attempt.questions[i].answer
     assert isinstance(answer, SpokenAnswer)
-    ticked = answer.ticked(attempt.given[i]) ^ {n}
-    ticked_now = attempt.given_again(i, " ".join(["said", *map(str, sorted(ticked))]))
+    ticked = () if n is None else answer.ticked(attempt.given[i]) ^ {n}
+    said = NONE if n is None and attempt.given[i] != NONE else " ".join(["said", *map(str, sorted(ticked))])
+    ticked_now = attempt.given_again(i, said)
     practice_kept.keep(ticked_now)
     progress.keep_mock(practice_kept.own_id(), compute.summary(ticked_now))
     state.rerun("tabs")
@@ -157,9 +161,8 @@ def _keep(attempt: Attempt) -> None:
     known, today = progress.get().cards, progress.today()
     for id, grade in compute.grades_of_cards(attempt).items():
         progress.set_card(id, spoken.after_mock(known.get(id), grade, today))
-    result = f"{card['right']} of {card['asked']} right in {compute.clock(card['used'])}"
     st.session_state[practice_kept.SAID] = (
-        f"Score card kept {progress.where_kept()}: {result}. Past mock interviews are listed below."
+        f"Score card kept {progress.where_kept()}: {compute.scored(card)}. Past mock interviews are listed below."
     )
     attempts.leave()
 
