@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from secrets import token_hex
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
@@ -23,7 +22,7 @@ from attnviz.session import progress
 from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState, TaskState
 from attnviz.session.stored import utc
 from attnviz.session.unfinished import Unfinished
-from attnviz.ui import state, this_tab
+from attnviz.ui import own_day, state, this_tab
 from attnviz.ui.components.progress_store import progress_store
 
 _PROGRESS, _STORE = "progress", "progress store"  # session keys
@@ -55,10 +54,7 @@ def is_awaited() -> bool:
 
 def today() -> date:
     """Return the day where the person is."""
-    try:
-        return datetime.now(ZoneInfo(st.context.timezone or "UTC")).date()
-    except (ZoneInfoNotFoundError, ValueError):
-        return datetime.now(UTC).date()
+    return own_day.today()
 
 
 def when(on: str) -> str:
@@ -235,8 +231,8 @@ def store(view: View) -> None:
     unsaved = own != known.stored and not (_own().is_empty and not known.stored)
     progress_store(
         {"session": known.session, "heard": known.heard, "forgets": known.forgets, "text": own if unsaved else None,
-         **this_tab.for_browser()},
-        on_stored=_take_stored, on_blocked=_say_blocked,
+         "day": today().isoformat(), **this_tab.for_browser()},
+        on_stored=_take_stored, on_blocked=_say_blocked, on_day=_take_day,
     )  # fmt: skip
     lost = known.problem and not (known.problem == BLOCKED and _own().is_empty)
     if lost and not st.session_state.get("progress problem said"):
@@ -258,6 +254,11 @@ def _take_stored(number: int, text: str | None, here: str, left: str) -> None:
         st.session_state[_PROGRESS] = progress.merge(_own(), read)
     this_tab.take(here, left, _own().unfinished, first=first)
     state.redraw_progress()
+
+
+def _take_day(sent: str) -> None:
+    if own_day.take(sent):
+        state.redraw_progress()
 
 
 def _say_blocked() -> None:

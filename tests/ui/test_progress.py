@@ -1,6 +1,7 @@
 """Progress on the pages, without a browser: what is recorded, and what ticks say of it."""
 
 import json
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -9,6 +10,7 @@ from attnviz.exercises import CardState
 from attnviz.mistakes import all_mistakes
 from attnviz.session.pages.mistakes import CODES
 from attnviz.session.progress import LessonState, MistakeState, Progress, TaskState
+from attnviz.ui import own_day
 from attnviz.ui.components.progress_store import KEY
 from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said
 
@@ -106,11 +108,39 @@ def test_the_list_of_tasks_says_what_passed_and_what_was_wrong():
     assert f"Your file passed on 27 November. Your last attempt that failed had this mistake: {title}." in said(app)
 
 
+def test_the_day_is_the_browsers_where_the_server_agrees_within_two_days(monkeypatch):
+    monkeypatch.setattr(own_day.st, "session_state", {})
+    server = date(2026, 11, 29)
+    monkeypatch.setattr(own_day, "_on_server", lambda: server)
+    assert own_day.today() == server
+    for sent, day, changes in (
+        ("2026-11-30", date(2026, 11, 30), True),
+        ("2026-11-30", date(2026, 11, 30), False),
+        ("2026-12-02", server, True),  # three days: not believed
+        ("2026-11-27", date(2026, 11, 27), True),
+        ("no day", date(2026, 11, 27), False),
+        ("", date(2026, 11, 27), False),
+    ):
+        assert (own_day.take(sent), own_day.today()) == (changes, day), sent
+    server += timedelta(days=1)  # both clocks go on
+    assert own_day.today() == date(2026, 11, 28)
+
+
+def test_what_is_due_tomorrow_is_due_once_the_browser_has_that_day():
+    tomorrow = (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
+    kept_ = Progress(cards={"why-root-d": CardState(tomorrow, 1, 2.5, 1)})
+    app = opened(PRACTICE, {"progress": kept_}, tab="due")
+    assert "Nothing is due today." in app.success[0].value
+    app = opened(PRACTICE, {"progress": kept_, "days ahead": 1}, tab="due")
+    assert not app.success and stored(app)["day"] == tomorrow and app.button(key="points")
+
+
 def test_the_practice_page_loads_a_file_says_what_is_done_and_deletes_it():
     app = opened(PRACTICE, {"progress": KEPT})
     assert f"1 answer due today. 1 of {len(lessons()[0])} lessons done" in said(app)
     app.button(key="delete-progress-now").click()
     checked(app.run())
     assert kept(app) == Progress() and "lessons done" not in said(app)
-    sent = {"heard": 0, "forgets": 1, "text": None, "here": "", "clock": None}
+    day = datetime.now(UTC).date().isoformat()  # AppTest names no time zone
+    sent = {"heard": 0, "forgets": 1, "text": None, "here": "", "clock": None, "day": day}
     assert stored(app) | {"session": ""} == {"session": "", **sent}

@@ -15,13 +15,15 @@ _component = declared("progress_store", "<span hidden></span>\n")
 
 
 def progress_store(
-    data: dict[str, Any], *, on_stored: Callable[[int, str | None, str, str], None], on_blocked: Callable[[], None]
-) -> None:
+    data: dict[str, Any], *, on_stored: Callable[[int, str | None, str, str], None], on_blocked: Callable[[], None],
+    on_day: Callable[[str], None],
+) -> None:  # fmt: skip
     """Mount the component.
 
     data: session, a random id; heard, the number of the last message taken; forgets, how often the item was deleted;
     text, what to write, or None; here, the ids of what runs in this tab; clock, the id of what has a time limit and
-    the seconds left, or None. on_blocked() runs where the browser refuses to store; for each message
+    the seconds left, or None; day, the date that the session has. on_day(its own date) runs with each message and where
+    the browser has another one; on_blocked() runs where the browser refuses to store; for each message
     on_stored(its number, the item or None if it is gone, the ids that ran in this tab, an id and its seconds left).
     """
 
@@ -32,14 +34,17 @@ def progress_store(
                 "text": str() | None as text,
                 "here": str() as here,
                 "left": str() as left,
+                "day": str() as day,
             }:
                 if 0 < number < 10**6:
+                    on_day(day)
                     on_stored(number, text, here, left)
 
     _component(
         key=KEY,
         data=as_bytes(data),
         on_stored_change=on_event(KEY, "stored", take),
+        on_day_change=on_event(KEY, "day", lambda day: on_day(str(day))),
         on_blocked_change=on_event(KEY, "blocked", lambda _: on_blocked()),
         height="content",
     )
