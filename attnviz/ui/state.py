@@ -287,8 +287,9 @@ def drawn_part() -> str:
 
 
 def draw_part(module: str, key: str) -> None:
-    """Draw one part of the page in this module, which has been imported."""
-    _PARTS[module, key]()
+    """Draw one part of the page in this module, which has been imported, or in one of those named after it."""
+    places = [place for place in _PARTS if place[1] == key and f"{place[0]}_".startswith(f"{module}_")]
+    _PARTS[min(places)]()
 
 
 def _show_queue_position(place: DeltaGenerator, before: int) -> None:

@@ -44,7 +44,7 @@ def test_llama_3_8b_reads_all_weights_but_the_input_embedding() -> None:
 def test_dividing_what_is_printed_gives_the_rate_that_is_printed(id: str, card: str) -> None:
     serving = Serving(PRESETS[id], CARDS[card], 1024)
     said = figures.sentence(Answer(serving, 1))
-    shown = re.search(r"at most ([\d.,]+) tokens per second", said)[1]
+    shown = re.search(r"at most about ([\d.,]+) tokens per second", said)[1]
     unit = 10.0 ** -len(shown.partition(".")[2])
     assert rate_from(said) == pytest.approx(float(shown.replace(",", "")), abs=unit)
     notes = (
@@ -58,7 +58,7 @@ def test_dividing_what_is_printed_gives_the_rate_that_is_printed(id: str, card: 
 def test_a_step_that_arithmetic_limits_says_the_work_and_the_peak_that_give_its_rate() -> None:
     serving = Serving(PRESETS["llama-2-7b"], CARDS["h100-sxm"].times(8), 16)
     said = figures.sentence(Answer(serving, 4096))
-    shown = float(re.search(r"at most ([\d,.]+) tokens per second", said)[1].replace(",", ""))
+    shown = float(re.search(r"at most about ([\d,.]+) tokens per second", said)[1].replace(",", ""))
     (work, peak) = numbers_where("limit: # TFLOP at # TFLOP/s", said)
     layers = 32 * (4 * 4096**2 + 3 * 4096 * 11_008)
     scores_and_sums = 4 * 32 * 4096 * 16  # FLOPs of 16 keys, in all layers
@@ -86,7 +86,7 @@ def test_of_an_embedding_that_is_no_output_layer_a_step_reads_only_rows(id: str,
 def test_several_accelerators_read_at_their_bandwidth_together() -> None:
     said = figures.sentence(Answer(Serving(PRESETS["llama-3.1-70b"], CARDS["h100-sxm"].times(8), 1024), 1))
     assert "on all 8 together, at 26.8 TB/s" in said  # 8 · 3.35
-    assert numbers_where("at most # tokens per second", said) == [
+    assert numbers_where("at most about # tokens per second", said) == [
         pytest.approx(rate_from(said.replace(", on", "")), abs=1)
     ]
 
@@ -95,7 +95,7 @@ def test_the_lesson_on_the_cache_prints_the_bytes_of_its_rate() -> None:
     lesson = lessons.lesson("cache-cost")
     (step,) = (each for each in lesson.steps if "{decode_bound}" in each.text)
     text = placeholders.filled(step.text, View(step.settings()))
-    shown = int(re.search(r"at most ([\d,]+) tokens", text)[1].replace(",", ""))
+    shown = int(re.search(r"at most about ([\d,]+) tokens", text)[1].replace(",", ""))
     said = re.sub(r"TB per second", "TB/s", text)
     assert round(rate_from(said)) == shown
     weights, table = 7_248_023_552 * 2, 32_768 * 4096 * 2
@@ -107,7 +107,7 @@ def test_what_drivers_report_is_more_than_the_gb_of_the_data_sheet_would_be_as_p
     assert len(reported) >= 14
     for card in reported:
         assert card.data_sheet_gb * 10**9 < card.memory <= card.data_sheet_gb * 2**30, card.name
-        assert "GB (GiB)" in memory_text(card) and numbers_in(memory_text(card))[1] == card.data_sheet_gb
+        assert numbers_in(memory_text(card))[1] == card.data_sheet_gb
     assert numbers_in(memory_text(CARDS["mi325x"]))[0] == 256 and numbers_in(memory_text(CARDS["mi300x"]))[0] == 192
     assert memory_text(CARDS["gaudi-3"]) == "119 GiB, the 128 GB of the data sheet read as 10⁹ bytes"
-    assert memory_text(CARDS["h100-sxm"].times(8)).startswith("79.6 GiB each reported by its driver, sold as 80 GB")
+    assert memory_text(CARDS["h100-sxm"].times(8)).startswith("79.6 GiB each as its driver reports, sold as 80 GB")

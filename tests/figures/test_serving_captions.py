@@ -100,10 +100,13 @@ def test_the_note_says_what_each_accelerator_holds_and_what_engines_refuse(id, n
 
 
 def test_the_roofline_says_where_batching_stops_helping():
-    note = figures.roof(Serving(LLAMA, CARDS["h100-sxm"], 32_768)).more
-    assert numbers_where("approach #; .* alone are #", note) == [7.49, 4]
-    latent = figures.roof(Serving(PRESETS["deepseek-v3"], CARDS["b200"], 8192)).more
-    assert numbers_where("alone are #", latent) == [242]
+    drawing = figures.roof(Serving(LLAMA, CARDS["h100-sxm"], 32_768))
+    assert numbers_where("approach #", drawing.more) == [7.49]
+    latent = figures.roof(Serving(PRESETS["deepseek-v3"], CARDS["b200"], 8192))
+    for drawn, intensity in ((drawing, 4), (latent, 242)):  # in sight, where batches of all bytes are drawn as points
+        assert numbers_where("attention alone, # FLOPs per byte of cache", drawn.note) == [intensity]
+        (line,) = (each for each in drawn.figure.layout.shapes if each.line.dash == "dash")
+        assert line.x0 == line.x1 == pytest.approx(intensity, rel=3e-3)
 
 
 def test_a_peak_of_fp16_is_said_where_bf16_is_chosen():

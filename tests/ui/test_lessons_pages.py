@@ -4,16 +4,21 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import lessons as compute
-from attnviz.compute.placeholders import PLACEHOLDERS
+from attnviz.compute import routes as compute_routes
+from attnviz.compute.placeholders import PLACEHOLDERS, filled
 from attnviz.compute.view import View
-from attnviz.session.lesson import Lesson, placeholders
+from attnviz.session.lesson import Lesson, placeholder
 from attnviz.session.page import Element
 from attnviz.session.pages import ALL, ELEMENTS, PAGES, by_purpose
+from attnviz.session.settings import Settings
+from attnviz.ui import state
 from attnviz.ui.bars import spoken
 from attnviz.ui.components import rope_pair
 from attnviz.ui.pages.overview import FIRST_LESSON
@@ -74,6 +79,7 @@ def texts(block: object) -> str:
     return getattr(proto, "alt", "") or getattr(proto, "bytes", b"").decode(errors="ignore") or str(proto)
 
 
+WRITTEN = re.compile(r"\{([a-z_0-9]+(?:\?[^{}]*)?)\}")  # placeholders, with the settings that are theirs alone
 NUMBER = re.compile(r"\d(?:[\d,.]*\d)?")
 WRITTEN_IN_THE_BROWSER = {  # components that are sent arrays and write their numbers themselves
     "text-view", "head-view", "head-path", "head-grid", "rope-pair", "rope-clocks", "decode-player",
@@ -83,16 +89,22 @@ NOT_IN_THE_RING = {  # what the sentence derives, a control or the page's first 
     ("score-to-weight", 4): {"query", "n_allowed", "n_masked"},
     ("score-to-weight", 6): {"tile_difference"},
     ("shared-kv-heads", 8): {"published_heads"},
-    ("shared-kv-heads", 9): {"attention_intensity", "published_group_size"},
-    ("cache-cost", 2): {"published_cache"},
-    ("cache-cost", 5): {"precision"},
+    ("cache-cost", 2): {"published_cache_short", "published_head_dim", "published_layers"},
     ("cache-cost", 6): {"batch"},
     ("rope-pictures", 3): {"theta"},
     ("longer-contexts", 1): {"early_loss"},
     ("longer-contexts", 4): {"early_loss"},
     ("longer-contexts", 5): {"factor"},
     ("longer-contexts", 6): {"theta"},
-    ("mla", 8): {"published", "published_equal_kv_heads", "published_heads", "published_layers"},
+    ("mla", 8): {
+        "published",
+        "published_equal_kv_heads",
+        "published_heads",
+        "published_layers",
+        "published_query_latent",
+        "published_query_parameters",
+        "published_query_parameters_full",
+    },
     ("next-token", 2): {"d_model"},
     ("next-token", 3): {"n_layers"},
     ("next-token", 4): {"vocab_size"},
@@ -105,13 +117,29 @@ NOT_IN_THE_RING = {  # what the sentence derives, a control or the page's first 
 }
 
 
+DERIVED = {  # what a route's item derives in its sentence, or says of another model than the one that is drawn
+    ("interview-today", 3): {
+        "published_parameters",
+        "fitting_sequences?preset=qwen1.5-7b",
+        "published_cache_short?preset=qwen1.5-7b",
+    },
+    ("interview-today", 4): {"attention_intensity?preset=deepseek-v3", "published_heads?preset=deepseek-v3"},
+}
+ROUTES = compute_routes.routes()
+
+
 def not_in_the_ring(app: AppTest, lesson: Lesson, number: int) -> set[str]:
     """Return the placeholders of a step's text with a number that the element it points at does not show."""
     step, view = lesson.step(number), View(lesson.settings(number))
-    if step.target in WRITTEN_IN_THE_BROWSER:
-        return set()
-    shown = set(NUMBER.findall(plain(" ".join(texts(block) for key, block in keyed(app.main) if key == step.target))))
-    return {name for name in placeholders(step.text) if set(NUMBER.findall(PLACEHOLDERS[name].value(view))) - shown}
+    return set() if step.target in WRITTEN_IN_THE_BROWSER else in_text_alone(app, step.target, step.text, view)
+
+
+def in_text_alone(app: AppTest, target: str, text: str, view: View) -> set[str]:
+    """Return the placeholders of a text with a number that an element, with its alt text, does not show."""
+    shown = set(NUMBER.findall(plain(" ".join(texts(block) for key, block in keyed(app.main) if key == target))))
+    written = (each for each in WRITTEN.findall(text) if placeholder(each)[0] in PLACEHOLDERS)
+    values = {each: filled(f"{{{each}}}", view) for each in written}
+    return {name for name, value in values.items() if set(NUMBER.findall(value)) - shown}
 
 
 def shows(app: AppTest, key: str) -> bool:
@@ -136,7 +164,9 @@ def test_every_element_is_drawn_on_its_page_and_by_itself_it_has_nothing_to_comp
 
 
 @pytest.mark.usefixtures("fewer_tokens")
-@pytest.mark.parametrize("element", [e for e in ELEMENTS.values() if e.drawing][::11], ids=lambda e: e.key)
+@pytest.mark.parametrize(
+    "element", [*[e for e in ELEMENTS.values() if e.drawing][::11], ELEMENTS["answer"]], ids=lambda e: e.key
+)
 def test_one_drawing_alone_runs_only_the_part_that_has_it(element: Element) -> None:
     tab = {"tab": element.tab} if element.tab else {}
     app = opened(PAGE_OF[element.key].file, only=element.key, bound="16", **ONLY_WITH.get(element.key, {}), **tab)
@@ -145,6 +175,21 @@ def test_one_drawing_alone_runs_only_the_part_that_has_it(element: Element) -> N
     assert not app.title and not app.sidebar.text_area and sentences(app) == ""
     others = {e.key for e in PAGE_OF[element.key].elements if e.part != element.part}
     assert others & there == set()
+
+
+def test_the_part_of_every_element_is_found_also_where_another_module_of_its_page_has_it(monkeypatch) -> None:
+    """That of Cost's question, above its tabs, has a file of its own."""
+    drawn: list[tuple[str, str]] = []
+    for page in PAGES.values():
+        if page.elements:
+            import_module(page.module)
+    stubs = {place: partial(drawn.append, place) for place in state._PARTS}
+    monkeypatch.setattr(state, "_PARTS", stubs)
+    for page in PAGES.values():
+        for element in page.elements:
+            state.draw_part(page.module, element.part)
+            module, key = drawn[-1]
+            assert key == element.part and module.startswith(page.module)
 
 
 def test_an_element_of_another_page_is_not_shown_alone() -> None:
@@ -178,6 +223,16 @@ def test_every_step_opens_and_draws_what_it_points_at(name: str) -> None:
         assert not_in_the_ring(app, lesson, number) == NOT_IN_THE_RING.get((name, number), set()), number
         assert step.title in said(app) and f"Step {number} of {len(lesson.steps)}" in said(app)
         assert not app.button(key="lesson-next").disabled
+
+
+@pytest.mark.parametrize("name", [name for name, route in ROUTES.items() if any(item.target for item in route.items)])
+def test_the_numbers_of_a_route_s_items_are_drawn_where_they_point(name: str) -> None:
+    """Those of the item's own model, unless the sentence says what they follow from."""
+    for number, item in enumerate(ROUTES[name].items, 1):
+        if not item.target:
+            continue
+        app, view = opened(item.page.file, **item.link), View(Settings.from_link(dict(item.link), item.page)[0])
+        assert in_text_alone(app, item.target, item.text, view) == DERIVED.get((name, number), set()), number
 
 
 def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> None:

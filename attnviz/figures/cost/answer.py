@@ -106,7 +106,8 @@ def speed(answer: Answer) -> str:
         return ""
     n, serving = answer.n_sequences, answer.serving
     together = f" for all {n:,} together" if n > 1 else ""
-    return f" Decoding: at most {rate_text(rate)} tokens per second{together}; {limit_text(serving, serving.step(n))}."
+    bound = f"at most about {rate_text(rate)} tokens per second{together}"
+    return f" Decoding: {bound}; {limit_text(serving, serving.step(n))}."
 
 
 def panel(answer: Answer) -> dict:
@@ -124,7 +125,8 @@ def panel(answer: Answer) -> dict:
         text = f"{name}: {bytes_text(size)}"
         rects += [[x + i * width / n, 0, width / n, 1, colour, opacity, text] for i in range(n)]
         if width >= ROOM_OF_LABEL:
-            labels.append([x + width / 2, 1, "below", name, bytes_text(size)])
+            each = f" = {n} × {bytes_text(size / n)}" if n > 1 and width >= 2 * ROOM_OF_LABEL else ""
+            labels.append([x + width / 2, 1, "below", name, f"{bytes_text(size)}{each}"])
         else:
             unlabelled.append(f"{name} {bytes_text(size)}")
         x += width
@@ -183,7 +185,8 @@ def memory_note(answer: Answer) -> str:
     a = answer.serving.accelerator
     known = "" if a.is_typed else f"{_machine(answer)}: {memory_text(a)}. "
     source = f" Reported by {a.reported_by}." if a.reported_by else ""
-    return f"{known}1 GiB = 2³⁰ bytes.{source}"
+    sold = f" The {a.data_sheet_gb / a.count:g} GB of its data sheet are GiB." if a.reported_by else ""
+    return f"{known}1 GiB = 2³⁰ bytes.{sold}{source}"
 
 
 def _machine(answer: Answer) -> str:
@@ -282,4 +285,4 @@ def accelerators_finding(answers: Sequence[Answer]) -> str:
     rate = holding[0].tokens_per_second
     if rate is None:
         return said
-    return f"{said}; highest bound: {_machine(holding[0])}, {rate_text(rate)} tokens per second"
+    return f"{said}; highest bound: {_machine(holding[0])}, about {rate_text(rate)} tokens per second"

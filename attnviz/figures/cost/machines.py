@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from attnviz.cost import PRECISIONS, Accelerator, DecodeStep, Serving
@@ -49,11 +50,11 @@ def speed(serving: Serving) -> Drawing:
     one, many = (serving.step(b) for b in (1, max(largest, 1)))
     first, last = rate_text(one.tokens_per_second(machine)), rate_text(many.tokens_per_second(machine))
     if not largest:
-        title = f"One sequence does not fit; its bound: {first} tokens per second"
+        title = f"One sequence does not fit; its bound: about {first} tokens per second"
     elif largest == 1:
-        title = f"Only one sequence fits: at most {first} tokens per second"
+        title = f"Only one sequence fits: at most about {first} tokens per second"
     else:
-        title = f"At most {last} tokens per second for {largest:,} sequences, {first} for one"
+        title = f"At most about {last} tokens/s for {largest:,} sequences, {first} for one"
     equation = rate_equation(many, machine)
     return Drawing(
         figure,
@@ -81,19 +82,25 @@ def roof(serving: Serving) -> Drawing:
     last = serving.step(max(largest, 1))
     batch = f"{largest:,} sequences fit" if largest > 1 else f"One sequence {'fits' if largest else 'does not fit'}"
     ridge = rate_text(machine.ridge)
+    attention, one = serving.attention_intensity(), steps[0]
+    alone = (
+        f"One sequence: {one.intensity:.3g} FLOPs per byte, {1e3 * one.seconds(machine):,.3g} ms or more per step, as "
+        f"{limit_text(serving, one)}"
+    )
     side = "below" if last.bound_by(machine) == "memory" else "above"
     title = f"{batch}: {rate_text(last.intensity)} FLOPs per byte, {side} the ridge of {ridge}"
     equations = intensity_equations(serving.model, last, serving.n_tokens)
     return Drawing(
-        _roof_chart(steps, fits, machine),
+        _roof_chart(steps, fits, machine, attention),
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}Each point is one batch size, 1 to {batches[-1]:,} "
-        "sequences; hollow: does not fit. Left of the dotted line, the ridge, a step is memory-bound, right of it "
-        "compute-bound.",
+        "sequences, of all bytes read, weights included; hollow: does not fit. Left of the dotted line, the ridge, a "
+        "step is memory-bound, right of it "
+        f"compute-bound. Dashed: attention alone, {attention:.3g} FLOPs per byte of cache, at any batch. {alone}.",
         more=f"Accelerator: {machine.name}. {_fit_note(serving, largest)} {_batching_note(serving)}"
         f"{_experts_note(serving, last.batch_size)} {peak_note(serving)}",
-        alt=f"{title}. One sequence: {rate_text(steps[0].intensity)} FLOPs per byte; {batches[-1]:,} sequences: "
-        f"{rate_text(steps[-1].intensity)}; ridge: {ridge}.",
+        alt=f"{title}. {alone}; {batches[-1]:,} sequences: "
+        f"{rate_text(steps[-1].intensity)}; attention alone: {attention:.3g}; ridge: {ridge}.",
         table={
             "sequences at once": batches,
             "fits": fits,
@@ -102,15 +109,16 @@ def roof(serving: Serving) -> Drawing:
             "cache bytes read": [s.cache_bytes for s in steps],
             "FLOPs per byte": [rounded_rate(s.intensity) for s in steps],
             "limited by": [s.bound_by(machine) for s in steps],
+            "FLOPs per byte, attention alone": [rounded_rate(attention)] * len(steps),
         },
         formula=tex_lines(*equations),
         legend=meanings(*equations),
     )
 
 
-def _roof_chart(steps: Sequence[DecodeStep], fits: Sequence[bool], machine: Accelerator) -> Chart:
+def _roof_chart(steps: Sequence[DecodeStep], fits: Sequence[bool], machine: Accelerator, attention: float) -> Chart:
     """Return the roofline and a point per decode step; hollow if its batch does not fit."""
-    x = [min(0.25, steps[0].intensity / 2), machine.ridge, max(4096.0, 2 * machine.ridge)]
+    x = [min(0.25, steps[0].intensity / 2, attention / 2 or 0.25), machine.ridge, max(4096.0, 2 * machine.ridge)]
     figure = base_figure(400, showlegend=False)
     figure.add_scatter(
         x=x, y=[min(v * machine.bandwidth, machine.flops) for v in x], mode="lines",
@@ -124,9 +132,15 @@ def _roof_chart(steps: Sequence[DecodeStep], fits: Sequence[bool], machine: Acce
         customdata=[[count(s.batch_size, "sequence") + ("" if fit else " (does not fit)"), rate_text(s.intensity),
                      rate_text(s.tokens_per_second(machine))] for s, fit in zip(steps, fits, strict=True)],
         hovertemplate="%{customdata[0]}: %{customdata[1]} FLOPs per byte<br>"
-        "at most %{customdata[2]} tokens per second<extra></extra>",
+        "at most about %{customdata[2]} tokens per second<extra></extra>",
     )  # fmt: skip
     figure.add_vline(x=machine.ridge, line={"color": FAINT, "dash": "dot"})
+    if attention:
+        figure.add_vline(x=attention, line={"color": PETROL, "dash": "dash"})
+        figure.add_annotation(
+            x=math.log10(attention), y=0, xref="x", yref="y domain", yanchor="bottom", showarrow=False,
+            xanchor="left" if attention < 16 else "right", text=f" attention alone: {attention:.3g} ",
+        )  # fmt: skip
     figure.update_xaxes(type="log", title="FLOPs per byte read", tickvals=[1, 10, 100, 1000])
     figure.update_yaxes(type="log", title="FLOP/s", dtick=1, tickformat="~s")
     return figure
@@ -140,9 +154,9 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     fits = [batch_size <= s.plan().n_users for s in servings]
     names, ranked = [s.accelerator.name for s in servings], [s.machine for s in servings]
     fastest = max((i for i, fit in enumerate(fits) if fit), default=len(rates) - 1)
-    bound = f"{rate_text(rates[fastest])} tokens per second"
+    bound = f"{rate_text(rates[fastest])} tokens/s"
     holding = f"{sum(fits) or 'None'} of {len(fits)} hold{'s' * (sum(fits) < 2)} {count(batch_size, 'sequence')}"
-    title = f"{holding}; highest bound: {bound}"
+    title = f"{holding}; highest bound: about {bound}"
     equation = rate_equation(step, ranked[fastest])
     needed = bytes_text(serving.needed(batch_size)) + (" on each" if serving.count > 1 else "")
     return Drawing(
@@ -230,11 +244,11 @@ def parallel_note(serving: Serving) -> str:
 
 
 def _batching_note(serving: Serving) -> str:
-    """State the FLOPs per byte that a larger batch approaches, and those of attention alone."""
-    most, attention = serving.step(1).largest_intensity, serving.attention_intensity()
+    """State the FLOPs per byte that a larger batch approaches."""
+    most = serving.step(1).largest_intensity
     return (
         f"A larger batch shares the reading of the weights, not of the caches: its FLOPs per byte approach "
-        f"{rate_text(most)}; those of attention alone are {rate_text(attention)} at any batch."
+        f"{rate_text(most)}. Attention alone: FLOPs of scores and weighted sums per byte of cache read."
     )
 
 

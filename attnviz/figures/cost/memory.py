@@ -47,11 +47,13 @@ def filling(serving: Serving) -> Drawing:
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_drawn(serving)}, to scale. "
         f"{_longest_context(plan, serving)}Weights in {with_its_scales(serving.weights)}, "
-        f"caches in {with_its_scales(serving.precision)}.",
+        f"caches in {with_its_scales(serving.precision)}: {bytes_text(plan.cache_of_one)} for one sequence.",
         more=f"The reserve of {serving.reserve:.0%} is an assumption, for activations and allocation overhead. "
         f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{parallel_note(serving)} "
         f"{' '.join(allocation(serving))}".rstrip(),
-        alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n)}" for name, n in pieces.items()) + ".",
+        alt=f"{title}. "
+        + "; ".join(f"{name} {bytes_text(n)}" for name, n in pieces.items())
+        + f"; cache of one sequence {bytes_text(plan.cache_of_one)}.",
         table={
             "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
             "bytes": [*pieces.values(), plan.cache_of_one, plan.memory, by_data_sheet.memory],

@@ -29,7 +29,7 @@ def first_token(serving: Serving) -> Drawing:
     machine, chosen = serving.machine, serving.prefill()
     prompts = [serving.at(n).prefill() for n in sorted({*LENGTHS, serving.n_tokens})]
     seconds, limit = chosen.seconds(machine), LIMITS[chosen.bound_by(machine)]
-    title = f"Prompt of {context_text(serving.n_tokens)}: first token after at least {rate_text(seconds)} s"
+    title = f"Prompt of {context_text(serving.n_tokens)}: first token after at least about {rate_text(seconds)} s"
     equations = prefill_equations(serving.model, chosen, machine)
     share = chosen.attention_flops / chosen.flops
     return Drawing(

@@ -47,9 +47,9 @@ def _left_unread(serving: Serving, step: DecodeStep) -> str:
 
 
 def memory_text(a: Accelerator) -> str:
-    """Return the memory of one accelerator, with its source: "79.6 GiB reported by its driver, sold as 80 GB (GiB)".
+    """Return the memory of one accelerator, with its source: "79.6 GiB as its driver reports, sold as 80 GB".
 
-    A driver reports more than the data sheet's GB would be as 10⁹ bytes: those GB are GiB.
+    The driver of each of them reports more than the data sheet's GB would be as 10⁹ bytes: these GB are GiB.
     """
     each, size = " each" if a.count > 1 else "", bytes_text(a.memory // a.count)
     sold = f"{a.data_sheet_gb / a.count:g}"
@@ -57,4 +57,4 @@ def memory_text(a: Accelerator) -> str:
         return f"{size}{each}"
     if not a.reported_by:
         return f"{size}{each}, the {sold} GB of the data sheet read as 10⁹ bytes"
-    return f"{size}{each} reported by its driver, sold as {sold} GB (GiB)"
+    return f"{size}{each} as its driver reports, sold as {sold} GB"
