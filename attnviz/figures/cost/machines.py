@@ -93,11 +93,10 @@ def roof(serving: Serving) -> Drawing:
     return Drawing(
         _roof_chart(steps, fits, machine, attention),
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}Each point is one batch size, 1 to {batches[-1]:,} "
-        "sequences, of all bytes read, weights included; hollow: does not fit. Left of the dotted line, the ridge, a "
-        "step is memory-bound, right of it "
-        f"compute-bound. Dashed: attention alone, {attention:.3g} FLOPs per byte of cache, at any batch. {alone}.",
-        more=f"Accelerator: {machine.name}. {_fit_note(serving, largest)} {_batching_note(serving)}"
+        note=f"{beyond_context(serving.model, serving.n_tokens)}Points: batches of 1 to {batches[-1]:,} sequences, "
+        "weights included; hollow: does not fit. Dotted: the ridge, left of which a step is memory-bound. Dashed: "
+        f"attention alone, {attention:.3g} FLOPs per byte of cache.",
+        more=f"Accelerator: {machine.name}. {alone}. {_fit_note(serving, largest)} {_batching_note(serving)}"
         f"{_experts_note(serving, last.batch_size)} {peak_note(serving)}",
         alt=f"{title}. {alone}; {batches[-1]:,} sequences: "
         f"{rate_text(steps[-1].intensity)}; attention alone: {attention:.3g}; ridge: {ridge}.",
@@ -248,7 +247,7 @@ def _batching_note(serving: Serving) -> str:
     most = serving.step(1).largest_intensity
     return (
         f"A larger batch shares the reading of the weights, not of the caches: its FLOPs per byte approach "
-        f"{rate_text(most)}. Attention alone: FLOPs of scores and weighted sums per byte of cache read."
+        f"{rate_text(most)}. Attention alone: FLOPs of scores and weighted sums per byte of cache read, at any batch."
     )
 
 
