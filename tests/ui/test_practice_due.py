@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import due, routes, spoken
 from attnviz.exercises import CardState
+from attnviz.phrases import day as written_day
 from attnviz.practice.drills.answers import ChoiceAnswer
 from attnviz.session.progress import InterviewDay, Missed, MistakeState, Progress, RouteState
 from tests.pages import FRONT, MISTAKES, PRACTICE, checked, linked, opened
@@ -64,10 +65,12 @@ def test_what_is_due_is_done_one_after_the_other_and_leads_on() -> None:
     assert DECK["speculative-exactness"].question in said(app) and "3 of 4 due, 1 of them once more · Serving" in said(
         app
     )
-    assert [each.value for each in app.info] == ["Noted: it comes back once more today, after the others."]
+    assert [each.value for each in app.info] == ["Noted: the question before comes back once more today."]
     press(app, "points")
     press(app, "grade-2")
-    assert "4 of 4 due, 1 of them once more · Mechanism" in said(app) and not app.info
+    assert "4 of 4 due, 1 of them once more · Mechanism" in said(app)
+    in_three_days = written_day((TODAY + timedelta(days=3)).isoformat())
+    assert [each.value for each in app.info] == [f"Noted: the question before comes back on {in_three_days}."]
     press(app, "points")
     press(app, "grade-2")
     assert app.success[0].value == "All 4 due today are done. The next 2 are due tomorrow."
@@ -161,7 +164,7 @@ def test_on_the_interviews_day_a_wrong_answer_moves_the_count_and_the_end_leads_
         id = due.queue(kept(app), TODAY.isoformat())[0]
         app.main.text_input[-1].set_value(forms(due.question(id, kept(app).cards[id]).answer)[0])
         pressed(app, label)
-        assert ("once more today, after the others" in said(app)) is (label == "I do not know")
+        assert ("Noted: it comes back once more today." in said(app)) is (label == "I do not know")
         press(app, "next")
     assert seen == ["1 of 2 due", "1 of 2 due, 1 of them once more", "2 of 2 due, 1 of them once more"]
     assert app.button(key="due-next").label == "**The numbers to remember: 6 minutes**"

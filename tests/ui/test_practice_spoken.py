@@ -86,8 +86,10 @@ def test_what_is_due_is_asked_first_and_nothing_may_be_due() -> None:
     press(app, "grade-2")
     assert DECK["absorption"].question in said(app)
     press(app, "points")
+    assert [each.value for each in app.info] == [] and "points" not in buttons(app)
     press(app, "grade-0")  # it stays due, and is the only one
     assert DECK["absorption"].question in said(app)
+    assert [each.value for each in app.info] == ["Noted: it comes back once more now."]
     press(app, "points")
     press(app, "grade-2")
     assert "No question to answer aloud is due today" in said(app) and buttons(app) & {"points", "next-card"} == set()

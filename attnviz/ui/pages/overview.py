@@ -207,7 +207,8 @@ def routes() -> None:
     done = {name: route_bar.done_on(name) for name in of}
     with st.container(border=True, gap="xxsmall", key=_awaited("-routes")):
         st.markdown(f"## {interview_day.heading()}")
-        st.caption("One thing after the other, chosen for you. Close the browser and go on later.")
+        begins = " It begins at the top of this page." if TODAY in of and not done[TODAY] else ""
+        st.caption(f"One thing after the other, chosen for you.{begins} Close the browser and go on later.")
         with st.container(horizontal=True, gap="small", key="routes"):
             for name, label in of.items():
                 if name == TODAY and not done[name]:

@@ -24,7 +24,6 @@ from attnviz.ui.pages import practice_spoken as aloud
 
 GIVEN = "due answers"  # session key: the day, and the ids of its queue that were answered in this session, in turn
 ANSWERED = "due answered"  # session key: the drill or mistake whose answer is on screen, the answer, and its place
-NOTED = "due noted"  # session key: what is to be said of the last answer
 MINUTES = "15"  # of the mock interview that is suggested
 END = "due-end"  # key of a container
 
@@ -42,11 +41,11 @@ def show(view: View) -> None:
         _end(n)
     else:
         chosen = view.settings.card
-        if said := st.session_state.get(NOTED):
-            st.info(said, icon=":material/replay:")  # an alert, which a screen reader says
         again = len({*_given()} & {*waiting})
         once_more = f", {again} of them once more" if again else ""
-        _ask(chosen if chosen in waiting else waiting[0], f"{n + 1} of {n + len(waiting)} due{once_more}")
+        id = chosen if chosen in waiting else waiting[0]
+        aloud.noted(id)
+        _ask(id, f"{n + 1} of {n + len(waiting)} due{once_more}")
 
 
 def _ask(id: str, place: str) -> None:
@@ -79,18 +78,10 @@ def _answer(asked: Question, given: str, place: str, more: bool) -> None:
     with st.container(key=attempts.ANSWERED):
         one.feedback(asked, given, f"due-{asked.kind}")
         if not asked.grade(given).right:
-            st.caption(_comes_back(compute.id_of(asked)))
+            id = compute.id_of(asked)
+            only = compute.queue(progress.get(), progress.today().isoformat()) == [id]
+            st.caption(f"Noted: it comes back {aloud.comes_back(id, now=only)}.")
         st.button("Next" if more else "Go on", type="primary", on_click=_next, key="next")
-
-
-def _comes_back(id: str) -> str:
-    """Say when what was just answered and not known comes back."""
-    today = progress.today().isoformat()
-    if (waiting := compute.queue(progress.get(), today)) == [id]:
-        return "Noted: it comes back once more now."
-    if id in waiting:
-        return "Noted: it comes back once more today, after the others."
-    return f"Noted: it comes back {progress.when(progress.get().coming(today)[id].due)}."
 
 
 def _end(n: int) -> None:
@@ -153,14 +144,11 @@ def _given() -> tuple[str, ...]:
 
 def _counted(id: str) -> None:
     st.session_state[GIVEN] = progress.today().isoformat(), (*_given(), id)
-    st.session_state.pop(NOTED, None)
 
 
 def _said(card: spoken.Card) -> None:
     """Go on after a spoken question was graded."""
     _counted(card.id)
-    if card.id in progress.due():
-        st.session_state[NOTED] = _comes_back(card.id)
     aloud.close()
     state.change(card="")
     state.rerun("tabs")
@@ -170,6 +158,7 @@ def _take(id: str, asked: Question, place: str, key: str) -> None:
     given = one.given_answer(asked, key)
     if given is not None:
         attempts.record(asked, given)
+        st.session_state.pop(aloud.NOTED, None)
         st.session_state[ANSWERED] = asked, given, place
         _counted(id)
     state.rerun("tabs")

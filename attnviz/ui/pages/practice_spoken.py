@@ -20,6 +20,7 @@ from attnviz.ui.components.spoken_timer import spoken_timer
 
 POINTS = "spoken points"  # session key: the id of the card whose points are shown
 GRADED = "spoken graded"  # session key: the id of the card of a route's item that was graded and stays open
+NOTED = "spoken noted"  # session key: the id of the card that was graded before the one on screen
 ASKED, POINTS_SHOWN, SAVED = "spoken-question", "spoken-points", "spoken-saved"  # keys of containers
 GRADES = ("Again", "Hard", "Good", "Easy")
 
@@ -37,6 +38,7 @@ def show(view: View) -> None:
         st.success("No question to answer aloud is due today.", icon=":material/check_circle:")
         st.button("What is due, and what is next", type="primary", key="to-due", on_click=_open_due)
     else:
+        noted(card.id)
         show_card(card, states.get(card.id), then=_next)
     with st.container(horizontal=True):
         interview_day.choose(suggest=route_bar.is_for_tomorrow())
@@ -67,6 +69,21 @@ def show_card(card: Card, known: compute.CardState | None, then: Callable[[Card]
             st.button("Show the points", key="points", on_click=_show_points, args=(card,))
         if not place and not is_graded(card.id) and not _is_item(card.id):
             st.button("Another question", key="next-card", on_click=_next, args=(card,), icon=":material/skip_next:")
+
+
+def noted(shown: str) -> None:
+    """Say that the grade of the question before is kept, and when it comes back. shown: the id of the one on screen."""
+    last = str(st.session_state.get(NOTED, ""))
+    if last in progress.get().cards and not st.session_state.get(POINTS):
+        same = last == shown
+        what, when = "it" if same else "the question before", comes_back(last, now=same)
+        st.info(f"Noted: {what} comes back {when}.", icon=":material/check:")  # a screen reader says it
+
+
+def comes_back(id: str, *, now: bool) -> str:
+    """Say when what was just answered comes back. now: whether it is asked next if it is still due."""
+    due = progress.get().coming(today := progress.today().isoformat())[id].due
+    return progress.when(due) if due > today else f"once more {'now' if now else 'today'}"
 
 
 def _is_item(card: str) -> bool:
@@ -185,6 +202,7 @@ def _take(card: Card, grade: int, then: Callable[[Card], None]) -> None:
         st.session_state[GRADED] = card.id
         state.rerun("tabs")
     else:
+        st.session_state[NOTED] = card.id
         then(card)
 
 
