@@ -29,6 +29,7 @@ from attnviz.equations import (
 from attnviz.equations.expressions import Style
 from tests.arithmetic import check, value_of
 from tests.intervals import Unreadable
+from tests.practice.printed import bars
 
 LETTERS = "αβγδζηικλνξρτυφχψωΓΔΘΛΞΦΨΩ"  # none that is a function, a number or a unit
 MAX_PART = 10**6  # of any part of a tree: floats are compared with fractions
@@ -108,6 +109,7 @@ def test_both_printed_forms_of_whole_numbers_are_worth_what_the_expression_is(tr
         found = value_of(tree.write(style), style.tex)
         assert found.high - found.low <= Fraction(1, 10**6) * (1 + abs(found.high)), tree.write(style)
         assert holds(found, tree.value), f"{tree.write(style)}: {found}, not {tree.value}"
+    assert bars(tree.tex()) <= 1  # a fraction in another one is written with a slash
 
 
 @pytest.mark.slow

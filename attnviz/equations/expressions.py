@@ -14,10 +14,19 @@ ADDED, DIVIDED, MULTIPLIED, POWER, ATOM = 1, 2, 3, 4, 5  # operator precedence, 
 
 @dataclass(frozen=True)
 class Style:
-    """Output format of an expression: TeX or plain text, symbols or numbers."""
+    """Output format of an expression: TeX or plain text, symbols or numbers.
+
+    in_fraction: it is part of a fraction with a bar, in which others are written with a slash.
+    """
 
     tex: bool
     symbols: bool
+    in_fraction: bool = False
+
+    @property
+    def bars(self) -> bool:
+        """Whether a quotient is written with a bar."""
+        return self.tex and not self.in_fraction
 
 
 class Expression:
@@ -276,11 +285,12 @@ class Quotient(Expression):
         return self.above, self.below
 
     def binding_in(self, style: Style) -> int:
-        return POWER if style.tex else DIVIDED
+        return POWER if style.bars else DIVIDED
 
     def write(self, style: Style) -> str:
-        if style.tex:
-            return rf"\tfrac{{{self.above.write(style)}}}{{{self.below.write(style)}}}"
+        if style.bars:
+            inside = replace(style, in_fraction=True)
+            return rf"\tfrac{{{self.above.write(inside)}}}{{{self.below.write(inside)}}}"
         return f"{self.above.within(style, MULTIPLIED)} / {self.below.within(style, POWER)}"
 
 

@@ -64,3 +64,16 @@ def _value(node: ast.expr, rounded: ast.AST | None = None) -> float:
         case _:
             raise ValueError(ast.dump(node))
     return float(f"{found:.3g}") if node is rounded else found
+
+
+def bars(tex: str) -> int:
+    """Return how many fractions, at most, stand in one another in a LaTeX formula, the outer one included."""
+    most, closed, groups = 0, "", []  # the open groups: above or below a bar, or another
+    for i, sign in enumerate(tex):
+        if sign == "{":
+            below = "below" if closed == "above" and tex[i - 1] == "}" else ""
+            groups.append("above" if tex.endswith("frac", 0, i) else below)
+            most = max(most, sum(map(bool, groups)))
+        elif sign == "}":
+            closed = groups.pop()
+    return most

@@ -46,8 +46,8 @@ def filling(serving: Serving) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_drawn(serving)}, to scale. "
-        f"{_longest_context(plan, serving)}Weights in {with_its_scales(serving.weights)}, "
-        f"caches in {with_its_scales(serving.precision)}: {bytes_text(plan.cache_of_one)} for one sequence.",
+        f"{_longest_context(plan, serving)}Caches in {with_its_scales(serving.precision)}: "
+        f"{bytes_text(plan.cache_of_one)} for one sequence.",
         more=f"The reserve of {serving.reserve:.0%} is an assumption, for activations and allocation overhead. "
         f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{parallel_note(serving)} "
         f"{' '.join(allocation(serving))}".rstrip(),

@@ -334,7 +334,10 @@ def formula_of_the_cache(rng: random.Random) -> Question:
                 f"2*L*K*D{tokens}": "That counts numbers, not bytes.",
             },
         ),
-        "For K and V (2), each layer (L) and each KV head (K): head_dim numbers (D) of b bytes each.",
+        "For K and V (2), "
+        + ("each of the S tokens, " if tokens else "")
+        + "each layer (L) and each KV head (K): head_dim numbers (D) of b bytes each. The query heads (H) are not in "
+        "it: queries are not cached.",
         link=("cost", {}),
     )
 
@@ -357,7 +360,8 @@ def formula_of_the_parameters(rng: random.Random) -> Question:
                 f"{times}C*D*(H + 2*K)": "You left out o.",
             },
         ),
-        "q and o have C · H · D parameters each, k and v C · K · D each.",
+        "In a layer, q and o have C · H · D parameters each: from d_model (C) to H heads of head_dim (D), and back. k "
+        f"and v have C · K · D each, since they have only the K KV heads.{' There are L layers.' if times else ''}",
         link=parts_page("llama-3-8b"),
     )
 
