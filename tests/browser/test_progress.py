@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -149,26 +150,34 @@ def test_a_person_who_comes_back_is_not_shown_what_is_for_others_and_nothing_mov
     assert not [each for each in seen if "New to attention" in each or each == "60 minutes"], seen
 
 
-def sent_on_opening(page: Page, server: Server, address: str) -> int:
-    """Open a page and return how many messages it sends to the server."""
-    frames: list[object] = []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda sent: frames.append(sent)))
+def sent_on_opening(page: Page, server: Server, address: str) -> list[bytes]:
+    """Open a page and return the messages that it sends to the server, to which later ones are added."""
+    frames: list[bytes] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda sent: frames.append(bytes(sent))))
     go(page, server, address)
     page.wait_for_timeout(500)
     settle(page)
-    return len(frames)
+    return frames
 
 
-def test_a_browser_sends_what_it_holds_once_and_nothing_if_it_is_nothing(
+def test_a_browser_sends_what_it_holds_once_nothing_if_it_is_nothing_and_the_day_once_it_is_another_one(
     window: Callable[..., Page], server: Server
 ) -> None:
-    counts = {}
+    sent = {}
     for text in ("", HELD.json()):
         context = window().context
         page = hold(context, server, text) if text else context.new_page()
-        counts[text] = sent_on_opening(page, server, "lessons")
-    assert counts[HELD.json()] - counts[""] == 1
+        sent[text] = sent_on_opening(page, server, "lessons")
+    n = len(sent[HELD.json()])
+    assert n - len(sent[""]) == 1
     assert held(page) == HELD
+    tomorrow = datetime.now().astimezone() + timedelta(days=1)
+    page.clock.set_fixed_time(tomorrow)
+    for _ in range(2):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.wait_for_timeout(500)
+        settle(page)
+    assert len(sent[HELD.json()]) == n + 1 and tomorrow.date().isoformat().encode() in sent[HELD.json()][-1]
 
 
 def test_a_route_leads_on_passes_over_what_is_done_and_is_found_again_the_next_day(

@@ -11,7 +11,7 @@ from attnviz.compute.view import View
 from attnviz.exercises import MISTAKE, CardState
 from attnviz.mistakes import all_mistakes
 from attnviz.phrases import day as written_day
-from attnviz.session.progress import LessonState, Missed, MistakeState, Progress, RouteState
+from attnviz.session.progress import LessonState, MistakeState, Progress, RouteState
 from attnviz.session.route import NOT_BEGUN
 from attnviz.session.settings import Settings
 from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said, sentences
@@ -202,20 +202,6 @@ def test_next_is_not_primary_in_a_set_until_it_is_ended():
     again["progress"] = replace(again["progress"], unfinished=app.session_state["progress"].unfinished)
     app = opened(PRACTICE, again, **item.link, route=of.name, route_item=str(number))
     assert "of 2 right" in said(app) and "Press Start" not in said(app) and next_is_primary(app)
-
-
-def test_while_missed_drills_are_repeated_in_the_place_of_an_items_set_the_bar_says_so():
-    number, item = next((n, each) for n, each in enumerate(ROUTE.items, 1) if "subject" in each.link)
-    missed = Missed(1, (("wavelength:17", 0, 4),))
-    kept = Progress(drills={"wavelength": (0, 1)}, missed=missed)
-    app = opened(PRACTICE, {"progress": kept}, **item.link, route=ROUTE.name, route_item=str(number))
-    press(app, "again")
-    assert "Question 1 of 1" in said(app) and "Press Start" not in said(app) and "missed are repeated" in said(app)
-    next(button for button in app.button if button.label == "I do not know").click()
-    press(checked(app.run()), "next")
-    assert "0 of 1 right" in said(app) and "Press Start" not in said(app) and not next_is_primary(app)
-    press(app, "leave")
-    assert "Press Start" in said(app) and app.button(key="start-set")
 
 
 def test_next_is_not_primary_in_a_mistake_until_its_question_is_answered():

@@ -169,6 +169,20 @@ def test_missed_drills_that_are_due_are_counted_and_asked_once():
     assert buttons(app)["again"] == "Repeat 10 of 13 missed drills"
 
 
+def test_while_missed_drills_are_repeated_in_the_place_of_an_items_set_the_bar_says_so():
+    number, item = next((n, each) for n, each in enumerate(ROUTE.items, 1) if "subject" in each.link)
+    missed = Missed(1, (("wavelength:17", 0, 4),))
+    kept = Progress(drills={"wavelength": (0, 1)}, missed=missed)
+    app = opened(PRACTICE, {"progress": kept}, **item.link, route=ROUTE.name, route_item=str(number))
+    press(app, "again")
+    assert "Question 1 of 1" in said(app) and "Press Start" not in said(app) and "missed are repeated" in said(app)
+    next(button for button in app.button if button.label == "I do not know").click()
+    press(checked(app.run()), "next")
+    assert "0 of 1 right" in said(app) and "Press Start" not in said(app) and not next_is_primary(app)
+    press(app, "leave")
+    assert "Press Start" in said(app) and app.button(key="start-set")
+
+
 def test_a_routes_title_is_a_name_and_what_is_due_changes_the_minutes_beside_it():
     of = routes.routes()["interview-60"]
     due = {"swiglu": CardState(TODAY.isoformat(), 0, 2.3, 2)}
