@@ -12,7 +12,7 @@ from attnviz.compute import spoken
 from attnviz.compute.apart import apart, shown_by, steps_of
 from attnviz.compute.asked import asked_before, kind_of_mistake
 from attnviz.compute.mistaken_line import of_mistake
-from attnviz.compute.practice import Attempt, naming, pages_to_review, subject_name, tallies
+from attnviz.compute.practice import Attempt, naming, pages_to_review, subject_name, tallies, to_tick
 from attnviz.compute.taught import Taught, taught
 from attnviz.phrases import count
 from attnviz.practice.drills import KINDS, Question, make, question_set
@@ -166,16 +166,6 @@ def _timed(attempt: Attempt, names: Sequence[str]) -> list[Timed]:
         unticked = len({*own} & {*to_tick(attempt)})
         rows.append(Timed(name, sum(grades[i].right for i in own), len(own), used, usual, unticked))
     return rows
-
-
-def to_tick(attempt: Attempt) -> list[int]:
-    """Return the places of the questions that were answered aloud and whose points are not ticked yet."""
-    asked = zip(attempt.questions, attempt.given, strict=False)
-    return [
-        i
-        for i, (each, given) in enumerate(asked)
-        if isinstance(each.answer, SpokenAnswer) and each.answer.is_open(given)
-    ]
 
 
 def scored(card: Mapping[str, Any]) -> str:

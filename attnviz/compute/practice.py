@@ -240,11 +240,18 @@ def lessons_on(question: Question) -> list[tuple[str, str]]:
     return [(f"Lesson “{lesson.title}”", f".?lesson={lesson.name}") for _, lesson in nearest]
 
 
+def to_tick(attempt: Attempt) -> list[int]:
+    """Return the places of the questions that were answered aloud and whose points are not ticked yet."""
+    asked = enumerate(zip(attempt.questions, attempt.given, strict=False))
+    return [i for i, (each, given) in asked if isinstance(each.answer, SpokenAnswer) and each.answer.is_open(given)]
+
+
 def pages_to_review(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return for each subject with a wrong answer its name, and the pages and lessons on its missed questions."""
     by_subject: dict[str, dict[str, str]] = {}
-    for question, grade in zip(attempt.questions, attempt.grades(), strict=True):
-        if not grade.right:
+    unknown = to_tick(attempt)
+    for i, (question, grade) in enumerate(zip(attempt.questions, attempt.grades(), strict=True)):
+        if not grade.right and i not in unknown:
             for name, address in (where(question), *lessons_on(question)):
                 by_subject.setdefault(question.subject, {}).setdefault(name, address)
     ordered = dict.fromkeys((*SUBJECTS, *by_subject))

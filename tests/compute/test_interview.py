@@ -8,7 +8,16 @@ import pytest
 
 from attnviz.compute import interview
 from attnviz.compute.mistaken_line import of_mistake
-from attnviz.compute.practice import Attempt, Progress, ended, pages_to_review, shown, with_answers
+from attnviz.compute.practice import (
+    Attempt,
+    Progress,
+    ended,
+    pages_to_review,
+    shown,
+    subject_name,
+    to_tick,
+    with_answers,
+)
 from attnviz.practice.drills.answers import ChoiceAnswer, SpokenAnswer
 from attnviz.session.pages.mistakes import MISTAKES
 from attnviz.session.settings import Settings
@@ -98,9 +107,11 @@ def test_what_is_not_ticked_yet_is_neither_right_nor_wrong() -> None:
     for i, given in zip(spoken_, ("said", ""), strict=True):  # the second one was not known
         attempt = attempt.given_again(i, given)
     card = interview.summary(attempt)
-    assert interview.to_tick(attempt) == spoken_[:1] and (card["right"], card["unticked"]) == (6, 1)
+    assert to_tick(attempt) == spoken_[:1] and (card["right"], card["unticked"]) == (6, 1)
     assert interview.scored(card) == "6 of 8 right so far in 8:00, 1 answer aloud not ticked"
     assert "# Mock interview: 6 of 8 right so far" in interview.as_markdown(attempt)
+    assert pages_to_review(attempt)[0][0] == subject_name(attempt.questions[spoken_[1]].subject)
+    assert len(pages_to_review(attempt)) == 1  # the one that was not known, and not the other
     kept = {**card, "at": "2026-11-28T20:00:00Z"}
     assert interview.past([kept]) == [("2026-11-28", "15 minutes", "6 of 8, 1 not ticked", "8:00")]
     none = interview.summary(attempt.given_again(spoken_[0], "said none"))

@@ -177,6 +177,19 @@ def test_on_the_interviews_day_a_wrong_answer_moves_the_count_and_the_end_leads_
     assert "due-next" not in buttons(app) and "Nothing is due today." in app.success[0].value
 
 
+def test_what_is_not_known_again_and_again_comes_in_turn() -> None:
+    """On the day of the interview, when it is due again at once: the one with the lowest ease came each time."""
+    day = InterviewDay(TODAY.isoformat(), "2026-11-28T08:00:00Z")
+    ids = (DRILL, "drill:wavelength", MISTAKE)
+    app = opened(PRACTICE, {"progress": Progress(cards=dict.fromkeys(ids, DUE), interview=day)}, tab="due")
+    asked = []
+    for _ in range(9):
+        pressed(app, "I do not know")
+        asked.append(due.id_of(app.session_state["due answered"][0]))
+        press(app, "next")
+    assert {*asked[:3]} == {*ids} and asked == 3 * asked[:3]
+
+
 def test_a_route_leads_on_from_the_queues_end_itself() -> None:
     done = {"why-root-d": CardState(TOMORROW, 1, 2.5, 1)}
     app = opened(PRACTICE, {"progress": Progress(cards=done)}, tab="due", route="interview-week", route_item="10")

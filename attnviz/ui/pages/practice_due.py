@@ -32,7 +32,7 @@ def show(view: View) -> None:
     """Draw the question that comes next, the answer to the one before it, or what to go on with."""
     aloud.take_up()
     today = progress.today().isoformat()
-    waiting = compute.queue(progress.get(), today)
+    waiting = _in_turn(compute.queue(progress.get(), today))
     n = len({*_given()} - {*waiting})  # done; what could not be said is answered, and not done
     if ANSWERED in st.session_state:
         asked, given, place = st.session_state[ANSWERED]
@@ -140,6 +140,12 @@ def _given() -> tuple[str, ...]:
     """Return what of this day's queue was answered in this session, in turn."""
     day, ids = st.session_state.get(GIVEN, ("", ()))
     return ids if day == progress.today().isoformat() else ()
+
+
+def _in_turn(waiting: list[str]) -> list[str]:
+    """Return what is due with that which was answered here and not known last, the longest ago first."""
+    last = {id: n for n, id in enumerate(_given())}
+    return sorted(waiting, key=lambda id: last.get(id, -1))
 
 
 def _counted(id: str) -> None:
