@@ -35,7 +35,7 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int, *
         "rows": {
             "queries": count(n_heads, "query head"),
             "kvs": _cached(n_heads, n_kv_heads) if cached else count(n_kv_heads, "KV head"),
-            "reads": "KV head that each query head reads",
+            "reads": f"KV head that each query head reads{'' if list(read) == right else ' (dashed: the wrong one)'}",
             "index": f"arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
         },
         "queries": [

@@ -45,7 +45,9 @@ def test_the_diagram_names_partners_and_strangers():
     assert data["kvs"][0]["description"] == "KV head 0 is read by query heads 0, 1 and 2."
     alone = groups.sharing(6, 6, kv_heads_read(6, 6), selected=0)
     assert alone["queries"][4]["description"] == "Query head 4 reads KV head 4, alone."
-    wrong = groups.sharing(6, 2, kv_heads_read(6, 2, tiled=True), selected=0)["queries"][1]
+    tiled = groups.sharing(6, 2, kv_heads_read(6, 2, tiled=True), selected=0)
+    assert "dashed" in tiled["rows"]["reads"] and "dashed" not in data["rows"]["reads"]
+    wrong = tiled["queries"][1]
     assert wrong["wrong"] and "with repeat_interleave() it reads KV head 0" in wrong["description"]
 
 

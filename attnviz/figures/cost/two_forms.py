@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnviz.cost import Serving, bits_with_scales
+from attnviz.cost import Serving, bits_with_scales, with_its_scales
 from attnviz.cost.two_forms import TwoForms, absorbed_mixer
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import Equation, number_text, tex_lines
@@ -40,8 +40,8 @@ def two_forms(serving: Serving) -> Drawing:
         _chart(flops, first),
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}FLOPs of one layer for the last of "
-        f"{context_text(serving.n_tokens)}: one new token in a decode step, all of them in a prefill. In a step the "
-        f"absorbed form moves {bytes_text(moved['absorbed'])}, expanding {bytes_text(moved['expanded'])}.",
+        f"{context_text(serving.n_tokens)}: one new token in a decode step, all of them in a prefill. In a step, "
+        f"with the cache in {with_its_scales(serving.precision)}, the absorbed form moves {bytes_text(moved['absorbed'])}, expanding {bytes_text(moved['expanded'])}.",
         more=f"{short_name(serving.model)}. {COUNTED} Bytes: the cache is read; keys and values that are expanded in "
         f"each step are written and read once besides, in 16 bits. Dotted: they were cached expanded, "
         f"{bytes_text(moved['kept'])} in place of {bytes_text(moved['absorbed'])}.",
