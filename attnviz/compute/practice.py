@@ -223,6 +223,11 @@ def where(question: Question) -> tuple[str, str]:
     return f"{page.name}: {shown}" if shown else page.name, f"{path or '.'}?{urlencode(link)}" if link else path
 
 
+def with_other_numbers(question: Question) -> bool:
+    """Check whether the page at that address draws the same with other numbers than the question's."""
+    return question.kind in KINDS and not KINDS[question.kind].drawn
+
+
 def lessons_on(question: Question) -> list[tuple[str, str]]:
     """Return the lesson on the page and tab, or mistake, of a question, as name and address; empty if there is none."""
 

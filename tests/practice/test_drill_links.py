@@ -1,23 +1,31 @@
 """A question's link opens the page with the number of its answer."""
 
+import math
 import re
 
 import pytest
 
+from attnviz.analysis.groups import kv_heads_read
 from attnviz.checkpoints import shipped_config
 from attnviz.compute.cost import pasted_model
+from attnviz.compute.practice import with_other_numbers
 from attnviz.cost import (
     PRECISIONS,
     Answer,
     Serving,
+    attention_name,
     bits_with_scales,
+    comparison,
     kv_cache_bytes,
     load_accelerators,
     load_presets,
     plan_memory,
 )
 from attnviz.cost.placed import TENSOR
+from attnviz.cost.units import bytes_text
 from attnviz.figures import cost as figures
+from attnviz.figures.groups import sharing
+from attnviz.practice.drills import KINDS
 from attnviz.practice.drills.answers import (
     NumberAnswer,
 )
@@ -176,15 +184,18 @@ def test_a_question_on_tensor_parallelism_leads_to_the_drawing_with_its_number(n
         assert question.answer.value == pytest.approx(shown[name])
 
 
-def test_a_question_on_expanded_latents_leads_to_the_cache_that_it_compares_with():
-    """DeepSeek-V2's latents, expanded by hand: 128 heads of 128 + 64 and 128 numbers, in 60 layers of 2 bytes."""
+def test_a_question_on_expanded_latents_leads_to_the_bytes_of_both_forms():
+    """The drawing's bytes of a layer; expanded by hand: each head's key with its RoPE part, and its value."""
     for seed in range(12):
         question = make("expanded_against_latent", seed)
         s, _ = Settings.from_link(dict(question.link[1]), PAGES["cost"])
-        model, _ = pasted_model(s.facts)
-        (cached,) = figures.cache([model], model, None, s.context, s.batch, s.precision).table["bytes in bf16"]
-        expanded = 2 * model.n_layers * model.n_heads * (model.head_dim + model.v_head_dim)
-        assert expanded / cached == pytest.approx(question.answer.value)
+        model = load_presets()[s.preset]
+        drawing = figures.two_forms(Serving(model, load_accelerators()[s.machine], s.context, s.precision))
+        (kept,), (absorbed,) = (
+            {*drawing.table[f"bytes moved, {form}"]} for form in ("expanded once and cached", "absorbed")
+        )
+        assert kept == 2 * model.n_heads * (model.head_dim + model.v_head_dim) and bytes_text(kept) in drawing.note
+        assert kept / absorbed == pytest.approx(question.answer.value) and s.tab == "speed"
 
 
 @pytest.mark.parametrize(
@@ -236,3 +247,119 @@ def test_the_models_of_a_comparison_are_those_of_its_link():
         assert not notices and latent.attention == "mla" and grouped.attention == "gqa"
         sizes = [kv_cache_bytes(model, 1) / model.n_layers for model in (grouped, latent)]
         assert question.answer.value == pytest.approx(sizes[0] / sizes[1])
+
+
+def serving_of(question) -> tuple[Serving, Settings]:
+    """Return what the page answers for with a question's link: a published model on an accelerator."""
+    s, notices = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+    assert not notices
+    machine = load_accelerators()[s.machine].times(s.n_machines)
+    kept = {"precision": s.precision, "weights": s.weights, "reserve": s.reserve / 100}
+    return Serving(load_presets()[s.preset], machine, s.context, **kept), s
+
+
+def tokens_per_second(question) -> float:
+    serving, s = serving_of(question)
+    return Answer(serving, s.batch).tokens_per_second
+
+
+def sequences_that_fit(question) -> float:
+    serving, s = serving_of(question)
+    return Answer(serving, s.batch).most
+
+
+def time_to_first_token(question) -> float:
+    table = figures.first_token(serving_of(question)[0]).table
+    shown = dict(zip(table["tokens of the prompt"], table["seconds to the first token at least"], strict=True))
+    return 1e3 * shown[serving_of(question)[1].context]
+
+
+def cache_as_large_as_the_weights(question) -> float:
+    """The tokens of one sequence, which takes as much as the weights and with one token less takes less."""
+    serving, s = serving_of(question)
+    plan = Answer(serving, 1).plan
+    per_token = plan.cache_of_one / s.context
+    assert plan.cache_of_one >= plan.weights > plan.cache_of_one - per_token
+    return s.context
+
+
+def mla_against_gqa(question) -> float:
+    """The bytes of a token in all layers, of which the question asks about one."""
+    s, _ = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+    models = [load_presets()[id] for id in s.compare]
+    said = figures.caches_panel(models, s.context, s.batch, s.precision)
+    latent, grouped = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) B\b", said["alt"]))
+    assert s.preset == s.compare[0] and f"{grouped / latent:.2g} times" in question.because
+    return grouped / latent * models[0].n_layers / models[1].n_layers
+
+
+def of_pasted(question) -> tuple:
+    s, _ = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+    model, _ = pasted_model(s.facts)
+    return figures.cache(comparison(model), model, None, s.context, s.batch, s.precision), model, s
+
+
+def times_smaller(question) -> float:
+    drawing, model, _ = of_pasted(question)
+    shown = dict(zip(drawing.table["attention"], drawing.table["bytes in bf16"], strict=True))
+    return shown[attention_name(comparison(model)[0])] / shown[attention_name(model)]
+
+
+def numbers_added(question) -> float:
+    """A number takes a byte in fp8, which the list of precisions has."""
+    drawing, model, _ = of_pasted(question)
+    return dict(zip(drawing.table["attention"], drawing.table["bytes in fp8"], strict=True))[attention_name(model)]
+
+
+def growth_behind_windows(question) -> float:
+    _, model, s = of_pasted(question)
+    said = figures.growth_text(model, s.precision)
+    assert f"In {s.precision}" in said
+    return int(re.findall(r"\*\*([\d,]+) B\*\*", said)[-1].replace(",", ""))
+
+
+def wavelength(question) -> float:
+    s, _ = Settings.from_link(dict(question.link[1]), PAGES["rope"])
+    return 2 * math.pi * s.theta ** (2 * s.pair / s.head_dim)
+
+
+def kv_head_read(question) -> float:
+    (head,) = numbers_where("does query head # read", question.text)
+    return groups_drawn(question)[int(head)]["kv"]
+
+
+def still_right_when_tiled(question) -> float:
+    return sum(not each["wrong"] for each in groups_drawn(question))
+
+
+def groups_drawn(question) -> list[dict]:
+    s, _ = Settings.from_link(dict(question.link[1]), PAGES["query_groups"])
+    read = kv_heads_read(s.n_heads, s.n_kv_heads, tiled=s.tiled)
+    return sharing(s.n_heads, s.n_kv_heads, read, 0)["queries"]
+
+
+SHOWN = {
+    each.__name__: each for each in (
+        tokens_per_second, sequences_that_fit, time_to_first_token, cache_as_large_as_the_weights, mla_against_gqa,
+        times_smaller, numbers_added, growth_behind_windows, wavelength, kv_head_read, still_right_when_tiled,
+    )
+}  # fmt: skip
+TESTED_ABOVE = {
+    *CACHES, "attention_parameters", "feed_forward_parameters", "embedding_parameters", "weights_in_memory",
+    "times_smaller_when_quantised", "kv_heads_on_a_gpu", "copies_of_a_cache", "cache_on_a_gpu",
+    "expanded_against_latent",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_the_page_shows_is_the_number_that_was_asked_for(name):
+    for seed in range(8):
+        question = make(name, seed)
+        assert SHOWN[name](question) == pytest.approx(question.answer.value, rel=5e-3), question.text
+
+
+def test_every_number_that_a_page_is_said_to_show_is_compared_with_the_page():
+    """The link to another page says that its numbers are others."""
+    asked = {name for name, kind in KINDS.items() if kind.drawn and isinstance(make(name, 1).answer, NumberAnswer)}
+    assert asked == {*SHOWN, *TESTED_ABOVE}
+    assert not with_other_numbers(make("cache_per_token", 1)) and with_other_numbers(make("rotated_pair", 1))

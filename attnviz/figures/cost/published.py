@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import attention_name, count_parameters, kv_cache_bytes, what_if
+from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes, what_if, with_its_scales
 from attnviz.cost.cached import state_bytes
 from attnviz.cost.sums import mixers
 from attnviz.cost.units import bytes_text, context_text, tokens_text
@@ -38,32 +38,38 @@ CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
 HEIGHT = 480  # pixels
 
 
-def growth_text(model: ModelConfig) -> str:
-    """State the bytes that each token adds to the bf16 cache: fewer, once the first has left the window."""
+def growth_text(model: ModelConfig, precision: str = "bf16") -> str:
+    """State the bytes that each token adds to the cache: fewer, once the first has left the window."""
+    bits, block = PRECISIONS[precision]
+    stored = with_its_scales(precision)
+
+    def cached(n_tokens: int) -> int:
+        return kv_cache_bytes(model, n_tokens, bits=bits, block_size=block)
+
     windows = {m.most_cached for _, m in mixers(model) if isinstance(m, Windowed) and m.most_cached is not None}
     state, held = state_bytes(model), max(windows, default=0)
     bounded = "chunks" if any(isinstance(m, Windowed) and m.chunked for _, m in mixers(model)) else "a window"
-    first = kv_cache_bytes(model, 1) - state
-    later = kv_cache_bytes(model, held + 1) - kv_cache_bytes(model, held) if held else first
+    first = cached(1) - state
+    later = cached(held + 1) - cached(held) if held else first
     kept = f" A state of **{bytes_text(state)}** per sequence does not grow with the text." if state else ""
     if (span := math.lcm(*(m.entry_tokens for _, m in mixers(model)))) > 1:
         start = -(-held // span) * span  # the windows are full
-        mean = (kv_cache_bytes(model, start + span) - kv_cache_bytes(model, start)) / span
+        mean = (cached(start + span) - cached(start)) / span
         return (
-            f"In bf16, each token after the first {start:,} adds **{mean:,.0f} B** to the cache on average: entries "
-            f"that stand for several tokens are added when these are complete.{kept}"
+            f"In {stored}, each token after the first {start:,} adds **{mean:,.0f} B** to the cache on average: "
+            f"entries that stand for several tokens are added when these are complete.{kept}"
         )
     if not first:
         return f"No token adds to the cache: nothing is kept per token.{kept}"
     if later == first or held >= (model.max_context or math.inf):
-        return f"Each token adds **{first:,} B** to the cache in bf16.{kept}"
+        return f"Each token adds **{first:,} B** to the cache in {stored}.{kept}"
     if len(windows) > 1:
         return (
-            f"In bf16, the first token adds **{first:,} B** to the cache, and each token after the first {held:,} "
+            f"In {stored}, the first token adds **{first:,} B** to the cache, and each token after the first {held:,} "
             f"**{later:,} B**.{kept}"
         )
     return (
-        f"In bf16, each of the first {held:,} tokens adds **{first:,} B** to the cache, and each token after them "
+        f"In {stored}, each of the first {held:,} tokens adds **{first:,} B** to the cache, and each token after them "
         f"**{later:,} B**: a layer with {bounded} caches at most {held:,} tokens.{kept}"
     )
 

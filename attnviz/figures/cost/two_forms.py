@@ -40,11 +40,11 @@ def two_forms(serving: Serving) -> Drawing:
         _chart(flops, first),
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}FLOPs of one layer for the last of "
-        f"{context_text(serving.n_tokens)}: one new token in a decode step, all of them in a prefill. In a step, "
-        f"with the cache in {with_its_scales(serving.precision)}, the absorbed form moves {bytes_text(moved['absorbed'])}, expanding {bytes_text(moved['expanded'])}.",
+        f"{context_text(serving.n_tokens)}. A step with the cache in {with_its_scales(serving.precision)} moves "
+        f"{bytes_text(moved['absorbed'])} in the absorbed form, {bytes_text(moved['expanded'])} if it expands, and "
+        f"{bytes_text(moved['kept'])} if keys and values were cached expanded (dotted).",
         more=f"{short_name(serving.model)}. {COUNTED} Bytes: the cache is read; keys and values that are expanded in "
-        f"each step are written and read once besides, in 16 bits. Dotted: they were cached expanded, "
-        f"{bytes_text(moved['kept'])} in place of {bytes_text(moved['absorbed'])}.",
+        f"each step are written and read once besides, in 16 bits. A decode step has one new token, a prefill all.",
         alt=f"{title}. " + "; ".join(
             f"{count(n, 'new token')}: absorbed {_short(flops[n]['absorbed'])}, expanded "
             f"{_short(flops[n]['expanded'])} FLOPs"

@@ -27,7 +27,7 @@ FLOAT = torch.float64
 # ---- the bytes
 
 
-@kind("cost", 1, "cache-cost")
+@kind("cost", 1, "cache-cost", drawn=True)
 def times_smaller_when_quantised(rng: random.Random) -> Question:
     bits, block = rng.choice(((4, 32), (4, 64), (4, 128), (8, 32), (8, 64)))  # not (8, 128): 1.97 is almost 2
     id, m = published_with(rng, lambda m: m.attention in ("mha", "gqa") and m.head_dim % block == 0)

@@ -56,7 +56,7 @@ def ungrouped(m: ModelConfig, size: float, *others: float) -> tuple[float, str] 
     return value, "That is the size with all query heads; only the KV heads are cached."
 
 
-@kind("cost", 1, "model-card")
+@kind("cost", 1, "model-card", drawn=True)
 def attention_parameters(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention in ("mha", "gqa", "mqa") and is_plain(m) and _tells_k_and_v(m))
     q, kv = (int(weights.matrix(m, name).value) for name in ("q", "k"))
@@ -87,7 +87,7 @@ def _tells_k_and_v(m: ModelConfig) -> bool:
     return 0.5 * m.n_kv_heads / (m.n_heads + m.n_kv_heads) > 0.025
 
 
-@kind("cost", 1, "shared-kv-heads", "cache-cost")
+@kind("cost", 1, "shared-kv-heads", "cache-cost", drawn=True)
 def cache_per_token(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     size = kv_cache_bytes(m, 1)
@@ -110,7 +110,7 @@ def cache_per_token(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 2, "cache-cost")
+@kind("cost", 2, "cache-cost", drawn=True)
 def cache_of_a_context(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     tokens, batch = context_of(rng, m, 2048, 4096, 8192, 32768, 131072), rng.choice((1, 1, 4, 16))
@@ -141,7 +141,7 @@ def cache_of_a_context(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 3, "cache-cost")
+@kind("cost", 3, "cache-cost", drawn=True)
 def cache_with_scales(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     tokens = context_of(rng, m, 2048, 4096, 8192, 32768, 65536)
@@ -168,7 +168,7 @@ def cache_with_scales(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 3, "mla")
+@kind("cost", 3, "mla", drawn=True)
 def cache_of_mla(rng: random.Random) -> Question:
     id, m = published(rng, "mla")
     size = kv_cache_bytes(m, 1)
@@ -199,7 +199,7 @@ def layers_behind_a_window(m: ModelConfig) -> str:
     return f"{n_full} layers attend to all tokens, {m.n_layers - n_full} to {window}"
 
 
-@kind("cost", 3, "sinks-and-sharing")
+@kind("cost", 3, "sinks-and-sharing", drawn=True)
 def cache_behind_a_window(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: bool(m.sliding_window) and m.attention != "mla")
     assert m.sliding_window is not None
@@ -229,7 +229,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 1, "shared-kv-heads")
+@kind("cost", 1, "shared-kv-heads", drawn=True)
 def times_smaller(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention == "gqa" and m.n_kv_heads != m.group_size)
     mha = m.with_kv_heads(m.n_heads)
@@ -252,7 +252,7 @@ def times_smaller(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 2, "model-card")
+@kind("cost", 2, "model-card", drawn=True)
 def feed_forward_parameters(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.ffn == "swiglu" and m.moe is None and not m.ffn_bias)
     n = count_parameters(m).parts["feed-forward"] / m.n_layers
@@ -269,13 +269,14 @@ def feed_forward_parameters(rng: random.Random) -> Question:
                 (n * m.n_layers, "That is for all layers."),
             ),
         ),
-        "SwiGLU has three matrices of d_model · d_ff weights: gate, up and down.",
+        "SwiGLU has three matrices of d_model · d_ff weights: gate, up and down. "
+        f"{count(m.n_layers, 'layer')} have {n * m.n_layers:,.0f} parameters in them.",
         (Equation(total(list(feed_forward.matrices(width(m)).values()))),),
         parts_page(id),
     )
 
 
-@kind("cost", 2, "cache-cost")
+@kind("cost", 2, "cache-cost", drawn=True)
 def weights_in_memory(rng: random.Random) -> Question:
     id, m = published(rng, "mha", "gqa", "mqa")
     N = count_parameters(m).total
@@ -366,7 +367,7 @@ def formula_of_the_parameters(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 1, "model-card")
+@kind("cost", 1, "model-card", drawn=True)
 def embedding_parameters(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: True)
     n = count_parameters(m).parts["token embeddings"]

@@ -62,7 +62,7 @@ def position_of_the_next(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 1, "cache-cost")
+@kind("decoding", 1, "cache-cost", drawn=True)
 def numbers_added(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa")
     added = cached_per_token(m)
@@ -254,7 +254,7 @@ def _step(m: ModelConfig, batch: int, tokens: int) -> tuple[int, DecodeStep]:
     return 2 * count_parameters(m).total + kv_cache_bytes(m, tokens, batch), decode_step(m, tokens, batch)
 
 
-@kind("decoding", 2, "next-token")
+@kind("decoding", 2, "next-token", drawn=True)
 def what_bounds(rng: random.Random) -> Question:
     bound = rng.choice(("memory", "compute"))  # else nine of ten that fit would be limited by memory
     id, m, a, batch, tokens = _fitting(rng, (1, 8, 256, 1024), (128, 2048, 16384), bound)
@@ -285,7 +285,7 @@ def what_bounds(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 3, "cache-cost")
+@kind("decoding", 3, "cache-cost", drawn=True)
 def tokens_per_second(rng: random.Random) -> Question:
     id, m, a, _, tokens = _fitting(rng, (1,), (1024, 8192, 32768), "memory", least_cache=0.05)
     step = decode_step(m, tokens)
@@ -338,7 +338,7 @@ def speculated(rng: random.Random) -> Question:
     )
 
 
-@kind("decoding", 3, "cache-cost")
+@kind("decoding", 3, "cache-cost", drawn=True)
 def cache_as_large_as_the_weights(rng: random.Random) -> Question:
     """Ask for the tokens of all sequences together at which the caches are as large as the weights."""
     id, m = plain(rng, "mha", "gqa")
@@ -360,5 +360,5 @@ def cache_as_large_as_the_weights(rng: random.Random) -> Question:
         ),
         "Bytes of weights, divided by bytes of cache per token, and rounded up to whole tokens.",
         (Equation(function("ceil", 2 * number / size), unit="tokens"),),
-        ("cost", {"preset": id, "tab": "memory"}),
+        ("cost", {"preset": id, "tab": "memory", "context": str(n)}),  # one sequence as large as the weights
     )

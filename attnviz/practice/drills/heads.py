@@ -70,7 +70,7 @@ def _head_read(inputs: tuple[int, int, int]) -> NumberAnswer:
     )
 
 
-@kind("heads", 1, "shared-kv-heads")
+@kind("heads", 1, "shared-kv-heads", drawn=True)
 def kv_head_read(rng: random.Random) -> Question:
     H, K, h = inputs = drawn(rng, HEADS, _head_read)
     head, group = Value(h, "h", "query head"), letter("G", H // K)
@@ -105,7 +105,7 @@ def size_of_a_group(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 1, "shared-kv-heads")
+@kind("heads", 1, "shared-kv-heads", drawn=True)
 def name_of_the_attention(rng: random.Random) -> Question:
     id, m = published(rng, rng.choice(("mha", "gqa", "mqa")))
     explanations = {
@@ -125,7 +125,7 @@ def name_of_the_attention(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 2, "shared-kv-heads")
+@kind("heads", 2, "shared-kv-heads", drawn=True)
 def readers_of_a_kv_head(rng: random.Random) -> Question:
     H, K = rng.choice([(h, k) for h, k in GROUPED if h <= 16])
     j, G = rng.randrange(K), H // K
@@ -148,7 +148,7 @@ def readers_of_a_kv_head(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 2, "shared-kv-heads")
+@kind("heads", 2, "shared-kv-heads", drawn=True)
 def line_that_repeats(rng: random.Random) -> Question:
     """Ask which line repeats the KV heads correctly. Each line is run and compared with the expected order."""
     H, K = rng.choice([(h, k) for h, k in GROUPED if h <= 32 and h // k != k])
@@ -190,7 +190,7 @@ def _still_right(inputs: tuple[int, int]) -> NumberAnswer:
     )
 
 
-@kind("heads", 3, "shared-kv-heads")
+@kind("heads", 3, "shared-kv-heads", drawn=True)
 def still_right_when_tiled(rng: random.Random) -> Question:
     H, K = inputs = drawn(rng, GROUPED, _still_right)
     G = H // K
@@ -237,7 +237,7 @@ def _cell(inputs: tuple[int, int, int]) -> CellAnswer:
     )
 
 
-@kind("heads", 3, "shared-kv-heads")
+@kind("heads", 3, "shared-kv-heads", drawn=True)
 def cell_of_the_group(rng: random.Random) -> Question:
     """Ask for the cell of a query head × KV head grid that GQA connects."""
     H, K, h = inputs = drawn(rng, CELLS, _cell)

@@ -19,7 +19,6 @@ from attnviz.mechanisms import letter
 from attnviz.modules import MultiHeadLatentAttention
 from attnviz.modules.attention import Attended, attend
 from attnviz.practice.drills.answers import NumberAnswer, ShapeAnswer, known
-from attnviz.practice.drills.cost import cache_page
 from attnviz.practice.drills.heads import published, published_with
 from attnviz.practice.drills.question import Question, kind, tries
 
@@ -35,7 +34,7 @@ def _latent(m: ModelConfig) -> str:
 # ---- what is cached
 
 
-@kind("cost", 2, "mla")
+@kind("cost", 2, "mla", drawn=True)
 def mla_against_gqa(rng: random.Random) -> Question:
     id, m = published(rng, "mla")
     other, g = published_with(
@@ -57,9 +56,10 @@ def mla_against_gqa(rng: random.Random) -> Question:
                 (1 / ratio, "That is how many times as many MLA caches."),
             ),
         ),
-        "GQA caches a key and a value for each KV head; MLA caches one latent and one RoPE key for all heads.",
+        "GQA caches a key and a value for each KV head; MLA caches one latent and one RoPE key for all heads. "
+        f"Over all layers, {m.n_layers} and {g.n_layers}, it is {ratio * g.n_layers / m.n_layers:.2g} times.",
         (Equation(grouped / latent),),
-        ("cost", {"tab": "published", "compare": f"{id},{other}"}),
+        ("cost", {"tab": "published", "preset": id, "compare": f"{id},{other}", "context": "1"}),
     )
 
 
@@ -86,7 +86,7 @@ def kv_heads_of_an_equal_cache(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 3, "mla")
+@kind("cost", 3, "mla", drawn=True)
 def expanded_against_latent(rng: random.Random) -> Question:
     id, m = published(rng, "mla")
     latent, expanded = cached_in_layer(m.mixer), m.mixer.expanded_numbers()
@@ -109,7 +109,7 @@ def expanded_against_latent(rng: random.Random) -> Question:
         "A head's key has qk_nope_head_dim + qk_rope_head_dim numbers, its value v_head_dim; the latent and the RoPE "
         "key stand for those of all heads.",
         (Equation(expanded / latent),),
-        cache_page(id, context=1),
+        ("cost", {"tab": "speed", "preset": id, "context": "1"}),
     )
 
 

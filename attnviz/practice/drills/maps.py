@@ -100,7 +100,7 @@ def _sink(run: Trace, layer: int, head: int) -> tuple[np.ndarray, int]:
     raise AssertionError("the scores of this head are too far apart for a sink")
 
 
-@kind("heads", 2, "many-heads")
+@kind("heads", 2, "many-heads", drawn=True)
 def map_of_a_role(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, found = _trace(text), heads_by_role(text)
@@ -132,7 +132,7 @@ def _letters(right: str, explanation: dict[str, str]) -> ChoiceAnswer:
     return Options(right, tuple(explanation.items())).in_order()
 
 
-@kind("heads", 1, "many-heads")
+@kind("heads", 1, "many-heads", drawn=True)
 def map_without_training(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, random_run, found = _trace(text), _trace(text, False), heads_by_role(text)
@@ -253,7 +253,7 @@ def _cells(text: str, n: int, low: float, high: float) -> list[tuple[int, int, i
     return [(layer, head, i, j) for layer, head, i, j in found if i >= 2 and j <= i]
 
 
-@kind("masks", 1, "one-head")
+@kind("masks", 1, "one-head", drawn=True)
 def weight_off_a_map(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, n = _trace(text), rng.choice((7, 8, 9))

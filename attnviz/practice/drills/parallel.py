@@ -42,7 +42,7 @@ def _held(m: ModelConfig, n: int) -> Expression:
     return function("ceil", heads / gpus) if n > m.n_kv_heads else heads / gpus
 
 
-@kind("heads", 2)
+@kind("heads", 2, drawn=True)
 def kv_heads_on_a_gpu(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention == "gqa" and bool(_dividing(m)))
     n = rng.choice(_dividing(m))
@@ -68,7 +68,7 @@ def kv_heads_on_a_gpu(rng: random.Random) -> Question:
     )
 
 
-@kind("heads", 3)
+@kind("heads", 3, drawn=True)
 def copies_of_a_cache(rng: random.Random) -> Question:
     id, m = published_with(rng, lambda m: m.attention == "gqa" and bool(_dividing(m, m.n_kv_heads + 1)))
     n = rng.choice(_dividing(m, m.n_kv_heads + 1))
@@ -113,7 +113,7 @@ def _even(m: ModelConfig) -> list[int]:
     return [n for n in ANY_NUMBER if n <= m.n_heads and divides_evenly(m, n)]
 
 
-@kind("cost", 3)
+@kind("cost", 3, drawn=True)
 def cache_on_a_gpu(rng: random.Random) -> Question:
     latent = rng.random() < 0.3
     id, m = published_with(

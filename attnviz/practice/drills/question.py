@@ -64,25 +64,29 @@ def statement(question: Question) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of question, registered in KINDS. lessons: those that explain what it asks; none for some kinds."""
+    """A kind of question, registered in KINDS. lessons: those that explain what it asks; none for some kinds.
+
+    drawn: the page that its question links to shows the number or the picture asked for, not only others of its kind.
+    """
 
     name: str
     subject: str
     level: int
     ask: Callable[[random.Random], Question]
     lessons: tuple[str, ...] = ()
+    drawn: bool = False
 
 
 KINDS: dict[str, Kind] = {}
 
 
 def kind(
-    subject: str, level: int, *lessons: str
+    subject: str, level: int, *lessons: str, drawn: bool = False
 ) -> Callable[[Callable[[random.Random], Question]], Callable[[random.Random], Question]]:
-    """Register a function as a kind of question; its name is the function's. lessons: each explains what it asks."""
+    """Register a function as a kind of question; its name is the function's. The others: see `Kind`."""
 
     def register(ask: Callable[[random.Random], Question]) -> Callable[[random.Random], Question]:
-        KINDS[ask.__name__] = Kind(ask.__name__, subject, level, ask, lessons)
+        KINDS[ask.__name__] = Kind(ask.__name__, subject, level, ask, lessons, drawn)
         return ask
 
     return register

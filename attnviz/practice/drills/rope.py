@@ -63,7 +63,7 @@ def angle_of_a_pair(rng: random.Random) -> Question:
     )
 
 
-@kind("rope", 2, "rope-pictures")
+@kind("rope", 2, "rope-pictures", drawn=True)
 def wavelength(rng: random.Random) -> Question:
     D, j, theta, d, pair, base = _drawn(rng)
     tokens = 2 * math.pi / float(rope_frequencies(D, theta)[j])

@@ -23,7 +23,7 @@ from attnviz.practice.drills.decoding import in_16_bits, on_a_machine
 from attnviz.practice.drills.question import Question, kind
 
 
-@kind("cost", 3, "cache-cost")
+@kind("cost", 3, "cache-cost", drawn=True)
 def sequences_that_fit(rng: random.Random) -> Question:
     tokens = rng.choice((1024, 2048, 4096, 8192, 32768))
     found = on_a_machine(rng, lambda m, a: _fills(m, a, tokens))
@@ -80,7 +80,7 @@ def _fills(m: ModelConfig, a: Accelerator, tokens: int) -> bool:
     return not _number_that_fits(m, a, tokens).clashes()
 
 
-@kind("decoding", 2, "next-token")
+@kind("decoding", 2, "next-token", drawn=True)
 def time_to_first_token(rng: random.Random) -> Question:
     tokens = rng.choice((512, 1536, 2048))  # not 1,024: one of 1,024 tokens takes about as many ms as all take s
     found = on_a_machine(rng, lambda m, a: _is_arithmetic(m, a, tokens))

@@ -141,7 +141,7 @@ def oldest_token_behind_sinks(rng: random.Random) -> Question:
     )
 
 
-@kind("cost", 2, "sinks-and-sharing")
+@kind("cost", 2, "sinks-and-sharing", drawn=True)
 def growth_behind_windows(rng: random.Random) -> Question:
     id, m = published_with(
         rng, lambda m: bool(m.sliding_window) and bool(m.full_layers) and m.attention != "mla"

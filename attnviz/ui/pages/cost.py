@@ -213,8 +213,11 @@ def facts(view: View) -> None:
             "Text and configuration together are too long for a link. A link, or this page loaded again, opens without "
             "the configuration."
         )
+    growth = figures.growth_text(model, s.precision)
     if description:
-        _describe(description)
+        _describe(description, growth)
+    else:
+        st.markdown(growth)
     if model.mixed_layers:
         _by_layers(model, s, "-pasted")
     else:
@@ -254,13 +257,13 @@ def _by_layers(model: ModelConfig, s: Settings, key: str = "") -> None:
         charts.show(figures.memory_of_layers(model, s.context, s.batch, s.precision), f"cache{key}")
 
 
-def _describe(described: Description) -> None:
-    """Show the fields used from a config.json, the assumed defaults, and the parts that are not counted."""
+def _describe(described: Description, growth: str) -> None:
+    """Show how its cache grows, the fields used from a config.json, and what is assumed or not counted."""
     n = count_parameters(described.model)
     left_out = " (of the embedding table, the one row read)" if n.unread_embeddings else ""
     active = f", {n.used_per_token:,} active per token{left_out}" if described.model.experts else ""
     st.markdown(f"## {escaped(described.architecture)}: {n.total:,} parameters{active}")
-    st.markdown(figures.growth_text(described.model))
+    st.markdown(growth)
     if not described.known:
         st.warning(
             f"AttnViz does not know the architecture “{escaped(described.architecture)}”. It has the fields of a "

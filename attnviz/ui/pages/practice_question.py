@@ -188,7 +188,8 @@ def _explanation(question: Question, given: str) -> None:
         charts.equations(compute.solution_tex(question))
         st.caption(escaped(compute.legend(question)))
     name, address = compute.where(question)
-    st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
+    seen = "See it with other numbers" if compute.with_other_numbers(question) else "See it"
+    st.link_button(f"{seen} on {name}", address, icon=":material/open_in_new:")
 
 
 def answered(question: Question, given: str, key: str) -> None:
