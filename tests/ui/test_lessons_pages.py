@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -13,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.compute import lessons as compute
 from attnviz.compute import routes as compute_routes
 from attnviz.compute.placeholders import PLACEHOLDERS, filled
+from attnviz.compute.spoken import deck
 from attnviz.compute.view import View
 from attnviz.session.lesson import Lesson, placeholder
 from attnviz.session.page import Element
@@ -111,7 +113,7 @@ NOT_IN_THE_RING = {  # what the sentence derives, a control or the page's first 
     ("next-token", 5): {"first_layer"},  # the chart's title says "the last layer"
     ("model-card", 1): {"published_head_dim"},
     ("model-card", 2): {"published_parameters", "published_weights"},
-    ("model-card", 3): {"published_cache"},
+    ("model-card", 3): {"published_cache", "published_head_dim", "published_layers"},
     ("model-card", 4): {"published_cache"},
     ("model-card", 5): {"published_parameters", "published_weights"},  # drawn is the memory of one accelerator
 }
@@ -548,3 +550,13 @@ def test_a_step_on_a_mistake_shows_the_lines_and_the_answers_that_its_text_is_ab
     for lesson, n in on_mistakes:
         app = opened(MISTAKES, **lesson.settings(n).to_link())
         assert {"mistake-code", "mistake-answers"} <= keys(app)
+
+
+def test_a_bar_to_scale_that_is_pointed_at_has_another_one_beside_it() -> None:
+    """One alone is as long for 1 GiB as for 32."""
+    steps = [(step.link, step.target) for lesson in EACH.values() for step in lesson.steps]
+    items = [(item.link, item.target) for route in ROUTES.values() for item in route.items]
+    cards = [(dict(parse_qsl(card.link.partition("?")[2])), card.target) for card in deck().values()]
+    compared = [{*link["compare"].split(","), link.get("preset", Settings.preset)}
+                for link, target in steps + items + cards if target == "compared"]  # fmt: skip
+    assert len(compared) >= 4 and all(len(models) > 1 for models in compared)
