@@ -30,6 +30,13 @@ SEEN = """key => {
   return box && box.top >= 0 && (box.bottom <= bar.top || (box.top < 90 && box.height > bar.top - 90));
 }"""
 
+FOCUSED_IN_SIGHT = """() => {
+  let at = document.activeElement;
+  while (at.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+  const box = at.getBoundingClientRect(), bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
+  return at !== document.body && box.top >= 0 && box.bottom <= bar.top;
+}"""
+
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_a_bar_is_low_and_what_an_answer_makes_appear_is_above_it(visit: Callable[..., Page], width: int) -> None:
@@ -69,3 +76,26 @@ def test_a_button_that_has_shown_the_answer_is_gone_where_that_ends_an_item(visi
         settle(page)
     expect(page.locator(".st-key-lesson-text")).to_contain_text("This item is done.")
     expect(page.get_by_role("button", name="Show the answer", exact=True)).to_have_count(0, timeout=5_000)
+
+
+def test_a_key_ends_the_steps_scrolling_and_what_has_the_focus_is_above_the_bar(visit: Callable[..., Page]) -> None:
+    page = visit("query_groups?lesson=shared-kv-heads&lesson_step=4")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.reload()
+    page.locator(".st-key-lesson-next button").wait_for()  # it scrolls now, for more than 2 seconds
+    page.wait_for_function("() => document.querySelector('[data-testid=stMain]').scrollTop > 200")
+    page.get_by_role("radio", name="GQA-4").evaluate("each => each.focus()")
+    page.keyboard.press("Tab")
+    settle(page)
+    assert page.evaluate(FOCUSED_IN_SIGHT)
+    page.wait_for_timeout(600)
+    assert page.evaluate(FOCUSED_IN_SIGHT)
+    head = page.get_by_role("gridcell", name="Layer 1, head 3")
+    head.evaluate("""each => {
+      const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
+      document.querySelector("[data-testid=stMain]").scrollBy(0, each.getBoundingClientRect().top - bar.top - 20);
+      each.focus({ preventScroll: true });
+    }""")
+    for key in ("ArrowRight", "Shift+ArrowUp"):
+        page.keyboard.press(key)
+        page.wait_for_function(FOCUSED_IN_SIGHT, timeout=5_000)

@@ -88,9 +88,9 @@ export const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").match
 // Pixels above an element that is scrolled to: on a phone, the header covers what is above it.
 export const above = () => (matchMedia("(max-width: 768px)").matches ? 66 : 12);
 
-// Calls this when the user does something that scrolls, or may.
+// Calls this when the user does something that scrolls, or may; also where a component handles it alone.
 export function whenUsed(act, signal) {
-  for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, act, { signal, passive: true });
+  for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, act, { signal, passive: true, capture: true });
 }
 
 // Fingers do not hover, and have no keys.

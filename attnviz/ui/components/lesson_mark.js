@@ -1,15 +1,16 @@
 // Outlines the element of a lesson's step or a route's item, keeps it above the bar until everything is drawn, and announces the step in a
 // live region; brings an answer that has just been shown to sight, where the text scrolls. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
-import { begun, boxOf, jsonOf, whenUsed, zoomOf } from "./call.js";
+import { begun, boxOf, isBrowsers, jsonOf, whenUsed, zoomOf } from "./call.js";
 import { bottom, isIdle } from "../../server/page.js";
 import { pointAt } from "./folded.js";
+import { focusInSight } from "./focus_in_sight.js";
 import { away, toSight } from "./sight.js";
 
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
 const WATCHED = 2500; // milliseconds for which the element is kept in sight: a drawing above it may still grow
 const TURN = 60, STILL = 4, AGAIN = 10; // milliseconds between looks; looks without movement after which a position is final; and further
 // ones after which scrolling is repeated, without animation: a page that is busy drawing can cancel a smooth one
-const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "];
+const MODIFIERS = ["Shift", "Control", "Alt", "Meta", "AltGraph"];
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { label, announcement, target, name, step, left, answered } = jsonOf(data);
@@ -17,6 +18,7 @@ export default function ({ data, parentElement }) {
   const sheet = document.createElement("style"), place = left ? `${step}, left` : step, here = document.attnvizStep;
   const arrived = here === place || here === step; // a step left by a change of settings is not scrolled to again
   landmark(label);
+  focusInSight(call.signal);
   pointAt(target);
   if (status.textContent !== announcement) status.textContent = announcement;
   if (answered && parentElement.answered !== step) setTimeout(showAnswer, TURN);
@@ -60,12 +62,15 @@ function keepFocus(signal) {
   }, TURN);
 }
 
+// A letter is a shortcut of the bar's; any other key scrolls, or moves what has the focus.
+const isLetter = (e) => MODIFIERS.includes(e.key) || (e.key?.length === 1 && e.key !== " " && !isBrowsers(e));
+
 // Scrolls as soon as the element has its place, though the run still draws others, and again whenever it has come to rest out of sight,
-// until nothing has moved for a while or the user scrolls.
+// until nothing has moved for a while or the user does something. In the bar a pointer does not: what it shows there makes the bar higher.
 function arrive(signal, target, place, look, name) {
   const began = performance.now(), watch = new AbortController(), until = AbortSignal.any([signal, watch.signal]);
   const stop = (e) => {
-    if ((e.key && !SCROLLS.includes(e.key)) || bar()?.contains(e.target)) return;
+    if (e.type === "keydown" ? isLetter(e) : bar()?.contains(e.target)) return;
     document.attnvizStep = place;
     watch.abort();
   };
