@@ -17,7 +17,7 @@ def test_a_link_leads_to_its_drawing_and_another_back_to_the_first(window: Calla
     index = page.get_by_role("navigation", name="On this page")
     expect(index.get_by_role("link")).to_have_count(6)
     settle(page)
-    back = page.get_by_role("button", name="↑ All heads")
+    back = page.get_by_role("button", name="Back to the first drawing: All heads")
     expect(back).to_be_hidden()
     url = page.url
     assert index.get_by_role("link").all_inner_texts() == [
@@ -33,7 +33,13 @@ def test_a_link_leads_to_its_drawing_and_another_back_to_the_first(window: Calla
     expect(page.locator(".st-key-head-grid")).to_be_focused()
     expect(page.get_by_role("grid").first).to_be_in_viewport(ratio=0.9)
     expect(back).to_be_hidden()
+    expect(index).to_be_in_viewport(ratio=1)
     assert page.url == url
+    page.goto(f"{server.url}/rope")
+    index.get_by_role("link", name="Rotation of one pair").click()
+    expect(page.get_by_role("heading", name="The rotation of one pair")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_text("Pair", exact=True).first).to_be_in_viewport(ratio=1)
+    expect(page.locator(".st-key-rope-pair")).to_be_in_viewport(ratio=0.5)
     for width, height in ((1280, 720), (390, 844)):
         never_covers_a_lessons_bar(
             page, f"{server.url}/query_groups?lesson=shared-kv-heads&lesson_step=2", width, height
@@ -50,7 +56,7 @@ def test_a_long_page_without_drawings_lists_its_headings(window: Callable[..., P
     index.get_by_role("link", name=names[2]).press("Enter")
     expect(page.get_by_role("heading", name=names[2])).to_be_focused()
     expect(page.get_by_label("Your code for Grouped-query attention")).to_be_in_viewport(ratio=0.9)
-    expect(page.get_by_role("button", name="↑ The skeleton")).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("^Back to the (first section: The skeleton|top of the page)$"))).to_be_visible()
     page.get_by_text("Drills", exact=True).click()  # a short tab: its headings are in sight
     expect(index).to_be_hidden()
 
@@ -73,7 +79,7 @@ def never_covers_a_lessons_bar(page: Page, url: str, width: int, height: int) ->
     page.locator(".st-key-lesson-next button").wait_for()
     settle(page)
     page.get_by_test_id("stMain").evaluate("e => e.scrollTo(0, e.scrollHeight)")
-    back = page.get_by_role("button", name="↑ ")
+    back = page.get_by_role("button", name="Back to the ")
     expect(back).to_be_visible()
     box, bar = back.bounding_box(), page.get_by_test_id("stBottom").bounding_box()
     assert box["y"] >= 0 and box["y"] + box["height"] <= bar["y"]
