@@ -59,7 +59,7 @@ def caption(said: str) -> None:
 
 def fold_button(place: Place, name: str, *, whole: bool, then: Callable[[], None] | None = None) -> None:
     """Button for the whole text, or for its beginning. name: of the bar. then: what else happens as it is folded."""
-    label, icon = ("Less", "expand_more") if whole else ("Whole text", "expand_less")
+    label, icon = ("Less", "expand_more") if whole else ("More", "expand_less")
     st.button(label, key=f"{name}-fold", icon=f":material/{icon}:", on_click=_turn, args=(place, whole, then))
 
 
