@@ -56,7 +56,9 @@ def test_a_long_page_without_drawings_lists_its_headings(window: Callable[..., P
     index.get_by_role("link", name=names[2]).press("Enter")
     expect(page.get_by_role("heading", name=names[2])).to_be_focused()
     expect(page.get_by_label("Your code for Grouped-query attention")).to_be_in_viewport(ratio=0.9)
-    expect(page.get_by_role("button", name=re.compile("^Back to the (first section: The skeleton|top of the page)$"))).to_be_visible()
+    expect(
+        page.get_by_role("button", name=re.compile("^Back to the (first section: The skeleton|top of the page)$"))
+    ).to_be_visible()
     page.get_by_text("Drills", exact=True).click()  # a short tab: its headings are in sight
     expect(index).to_be_hidden()
 
