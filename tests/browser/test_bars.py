@@ -33,7 +33,7 @@ SEEN = """key => {
 FOCUSED_IN_SIGHT = """() => {
   let at = document.activeElement;
   while (at.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
-  const box = at.getBoundingClientRect(), bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
+  const [box, bar] = [at, document.querySelector("[data-testid=stBottom]")].map(each => each.getBoundingClientRect());
   return at !== document.body && box.top >= 0 && box.bottom <= bar.top;
 }"""
 

@@ -1,8 +1,9 @@
-// After a question is answered its button is gone, and the focus would be on the document, before everything else. Not on a phone,
-// where the focus on a field opens the keyboard.
+// After a question is answered its button is gone, and the focus would be on the document, before everything else; so it would where one
+// comes back to an open question from another page. Not on a phone, where the focus on a field opens the keyboard.
 import { begun, jsonOf } from "./call.js";
 import { isIdle, isOutdated } from "../../server/page.js";
 
+const HERE = ".st-key-focus-next"; // on the page that is open
 const TURN = 60, WAIT = 1000, AT_MOST = 10_000; // milliseconds: between looks; for the best controls; in all
 
 export default function ({ data, parentElement }) {
@@ -22,7 +23,10 @@ export default function ({ data, parentElement }) {
   if (document.attnvizPlace === undefined || !matchMedia("(hover: hover)").matches) end();
   for (const each of ["pointerdown", "keydown"]) document.addEventListener(each, end, { signal: call.signal, passive: true });
   turn();
-  return call.end;
+  return () => {
+    call.end();
+    setTimeout(() => { if (!document.querySelector(HERE)) document.attnvizPlace = ""; }); // the page was left: what comes is new
+  };
 }
 
 // A component's elements are in its shadow root, which a selector enters by >>>.
