@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
@@ -70,6 +71,25 @@ def test_an_address_opens_a_card_whose_points_are_ticked_and_a_grade_asks_the_ne
     app.query_params.update(card=card.id)
     app.run()
     assert "answered 1 time, in 4 days" in said(app)
+
+
+def places(block: Any, path: tuple[int, ...] = ()) -> dict[str, tuple[int, ...]]:
+    """Return where each expander stands, as its index in each block around it: there it is open or closed."""
+    found = {}
+    for i, child in getattr(block, "children", {}).items():
+        if child.type == "expander":
+            found[child.label] = (*path, i)
+        found |= places(child, (*path, i))
+    return found
+
+
+def test_the_model_answer_that_is_open_stays_where_it_is_when_a_routes_card_is_graded() -> None:
+    app = opened(PRACTICE, tab="aloud", card="gqa-same-flops", route="interview-20", route_item="3")
+    press(app, "points")
+    before = places(app.main)
+    assert "A model answer of 90 seconds" in before
+    press(app, "grade-2")
+    assert "Saved: comes back" in sentences(app) and places(app.main) == before
 
 
 def test_what_is_due_is_asked_first_and_nothing_may_be_due() -> None:

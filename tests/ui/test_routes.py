@@ -228,7 +228,7 @@ def test_next_is_not_primary_in_a_mistake_until_its_question_is_answered():
 
     app = opened(MISTAKES, mistake=name, hunt="1", route="interview-60", route_item="2")
     press(app, "skip-line")
-    assert not next_is_primary(app) and "Now answer the question below it" in said(app)
+    assert not next_is_primary(app) and "The line is shown. Now answer the question below it" in said(app)
     press(app, "skip-mistake")
     assert next_is_primary(app) and "This item is done." in said(app)
 

@@ -168,7 +168,8 @@ def still_to_do(item: Item) -> str | None:
     if _is_answered(name):
         return None
     is_open = name not in _stored(LINES) or _hidden(View(state.current()), name)
-    return "" if is_open else "The line is found. Now answer the question below it: what does the mistake do?"
+    found = "shown" if _stored(LINES).get(name) == SKIPPED else "found"
+    return "" if is_open else f"The line is {found}. Now answer the question below it: what does the mistake do?"
 
 
 def _is_answered(name: str) -> bool:

@@ -60,8 +60,8 @@ def show_card(card: Card, known: compute.CardState | None, then: Callable[[Card]
             ticked = _points(card)
             if not is_graded(card.id):
                 _grades(card, then, ticked)
-        if is_graded(card.id):
-            with st.container(key=SAVED):
+        with st.container(key=SAVED):  # empty before, so that what is open below it stays open
+            if is_graded(card.id):
                 _saved(card)
         _answer(card)
     with st.container(horizontal=True):
