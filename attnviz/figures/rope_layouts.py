@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attnviz.experiments.rope_equalities import LayoutsCompared
 
 MOST_NUMBERED = 32  # dimensions with a number on each
-NUMBERED, POINTED = "The number on a dimension is its pair.", "Point at a dimension for its pair."
+NUMBERED, POINTED = "The number on a dimension is its pair.", "Point at or tap a dimension for its pair."
 
 
 def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:

@@ -30,6 +30,23 @@ def history_entries(page: Page) -> int:
     return page.evaluate("added")
 
 
+def letter_presses(page: Page) -> bool:
+    """Check whether P presents while an answer has the focus; go back if it does."""
+    page.get_by_test_id("stMain").evaluate("""main => {
+        const answer = main.appendChild(Object.assign(document.createElement("input"), { type: "radio" }));
+        answer.focus({ preventScroll: true });
+    }""")
+    page.keyboard.press("p")
+    page.wait_for_timeout(1000)
+    presented = "present" in page.url
+    if presented:
+        settle(page)
+        page.go_back()
+        page.get_by_test_id("stSidebar").wait_for()
+        settle(page)
+    return presented
+
+
 def sidebar_closes(page: Page) -> bool:
     """Check whether a phone's sidebar closes by itself after a page was chosen in it; close it by hand if not."""
     page.get_by_test_id("stExpandSidebarButton").tap()
@@ -75,6 +92,7 @@ def dims(page: Page) -> bool:
 EFFECTS = {  # file: (what it changes, in which window, with it, without it); each begins where the one before has ended
     "dimming": (dims, WIDE, True, False),
     "one_entry": (history_entries, WIDE, 1, 2),
+    "shortcuts": (letter_presses, WIDE, True, False),
     "drawer": (sidebar_closes, NARROW, True, False),
     "touch": (finger_scrolls, NARROW, True, False),
 }

@@ -60,7 +60,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
         title=title,
         note=f"{len(models)} published models: bytes cached per token in bf16 against "
         f"{'the year' if by == 'year' else 'the number of parameters'}. The marker's shape is the type of attention. "
-        "The models compared and the one asked about are named; point at the others, or read the list below.",
+        "The models compared and the one asked about are named; point at or tap the others, or read the list below.",
         more=f"Counted by formula, over the first {FIRST} tokens; 1 KiB is 1,024 bytes. With sliding windows, a long "
         "text takes less than this number times its tokens. Linear and recurrent layers keep a state per sequence, "
         "which is not part of these bytes."

@@ -48,7 +48,7 @@ function landmark(label) {
 function showAnswer() {
   const answer = document.querySelector(".st-key-lesson-question"), text = answer?.closest(".st-key-lesson-text");
   if (!text) return;
-  for (const scroller of [text, bottom()]) { // the text, or the bar beside a presented drawing
+  for (const scroller of [text, bottom()].filter(Boolean)) { // the text, or the bar beside a presented drawing; none on the list of lessons, or once it is left
     scroller.scrollTop += (boxOf(answer).top - boxOf(scroller).top) / zoomOf(scroller);
   }
 }

@@ -12,7 +12,8 @@ export default function ({ data, parentElement }) {
   let written = "", shown = [], asked = 0, bar = null;
   const refresh = () => {
     asked = 0;
-    const long = main() && main().scrollHeight > LONG * window.innerHeight;
+    if (!main()) return; // between two pages
+    const long = main().scrollHeight > LONG * window.innerHeight;
     shown = !long ? [] : sections.length ? sectionsShown(sections) : headingsShown();
     index.hidden = shown.length < 2;
     const names = shown.map(({ name }) => name).join("\n");

@@ -28,7 +28,7 @@ ROUTES = {"interview-20": "20 minutes", "interview-60": "60 minutes", "interview
 FULL = "interview-60"  # the route whose plan is shown first
 HOW_TO_READ = (
     "Each map is one attention head. A row is the token that attends (query), a column a token that it may attend to "
-    "(key); the more a cell stands out, the larger its weight. Point at a cell; click a head to open it."
+    "(key); the more a cell stands out, the larger its weight. Select a head to open it."
 )
 HUE = "The hue is that of the key/value (KV) head that the head reads."
 
