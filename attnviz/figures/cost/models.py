@@ -68,7 +68,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], by: 
         alt=f"{title}. Most: {short_name(most)} with {cost[most.id]:,} bytes; least: {short_name(least)} with "
         f"{cost[least.id]:,} bytes.{_chosen_text(chosen, cost)}",
         table=published_table(models),
-        formula=rf"{tex_text(f'{short_name(example)}, one token: ')}{tex_lines(equation)}",
+        formula="\n".join([tex_text(f"{short_name(example)}, one token: "), tex_lines(equation)]),
         legend=meanings(equation),
     )
 
