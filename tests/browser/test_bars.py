@@ -99,3 +99,8 @@ def test_a_key_ends_the_steps_scrolling_and_what_has_the_focus_is_above_the_bar(
     for key in ("ArrowRight", "Shift+ArrowUp"):
         page.keyboard.press(key)
         page.wait_for_function(FOCUSED_IN_SIGHT, timeout=5_000)
+    button = page.locator(".st-key-lesson-home button")  # it has a picture: pointed at, it says its name above itself
+    button.hover()
+    name, box = button.locator("p").bounding_box(), button.bounding_box()
+    assert name["width"] > 40 and 0 < name["height"] < 40 and name["y"] + name["height"] <= box["y"]
+    expect(button).to_have_accessible_name("All lessons")

@@ -98,4 +98,7 @@ def test_a_phone_shows_the_tabs_of_long_pages_early(window: Callable[..., Page],
         main = page.get_by_test_id("stMain")
         top = tabs.bounding_box()["y"] + main.evaluate("e => e.scrollTop")
         assert top <= 2 * 844, path
+        link = page.get_by_role("navigation", name="On this page").get_by_role("link").first.bounding_box()
+        title = page.locator("h1").bounding_box()
+        assert title["y"] + title["height"] <= link["y"] + link["height"] / 2 - 9, path  # its text is in the middle
         assert overflow(page) == 0

@@ -108,6 +108,9 @@ def the_whole_text_of_a_step_is_read_without_scrolling(page: Page) -> None:
     page.locator(".st-key-lesson-fold button").tap()
     expect(page.locator(".st-key-bar-read, .st-key-bar-brief")).to_have_count(0)
     assert page.locator(".st-key-lesson-text").evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+    boxes = [each.bounding_box() for each in page.locator(".st-key-lesson-tools button:visible").all()]
+    assert len({round(box["y"]) for box in boxes}) == 1
+    assert page.locator(".st-key-lesson-next button").bounding_box()["x"] == max(box["x"] for box in boxes)
     page.locator(".st-key-lesson-fold button").tap()
 
 

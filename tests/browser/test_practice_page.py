@@ -148,7 +148,13 @@ def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable
     expect(next_question).to_be_focused()  # the pressed button is gone
     page.keyboard.press("Enter")
     page.get_by_text("Question 2 of 2").wait_for()
-    expect(page.locator("[data-testid=stForm]").locator("input, button").first).to_be_focused()
+    field = page.locator("[data-testid=stForm]").locator("input, button").first
+    expect(field).to_be_focused()
+    page.get_by_role("link", name="Lessons", exact=True).first.click()
+    page.get_by_role("heading", name="Lessons", level=1).wait_for()
+    settle(page)
+    turn_to(page, address)  # the question is open again, and nothing has the focus
+    expect(field).to_be_focused()
     press(page, "I do not know")
     press(page, "Score card")
     page.get_by_text("1 of 2 right").wait_for()
