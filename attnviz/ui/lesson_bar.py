@@ -99,10 +99,11 @@ def _bar(view: View) -> None:
             route_bar.did_lesson(lesson.name)
     left_step = _left_step(step, s, at_step.settings)
     answered, whole = _is_answered(place), _is_whole(s, place, step)
+    brief = open_now or ("This step is done." if step.asks else text)
     changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
     with bars.frame(whole=whole, asks=step.asks, presented=s.present):
         with st.container(key="lesson-text"):
-            st.markdown(f"## {step.title}\n\n{changed}{text if whole else open_now or text}", width="stretch")
+            st.markdown(f"## {step.title}\n\n{changed}{text if whole else brief}", width="stretch")
             if question:
                 _question(place, question, answer, beside=s.present)
         with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):

@@ -240,8 +240,12 @@ def store(view: View) -> None:
         st.toast(known.problem, icon=":material/save:")
 
 
-def _take_stored(number: int, text: str | None, here: str, left: str) -> None:
-    """Merge what the browser holds. text: None if another tab has deleted it. here, left: see `this_tab.take`."""
+def _take_stored(number: int, text: str | None, here: str, left: str, day: str) -> None:
+    """Merge what the browser holds. text: None if another tab has deleted it. here, left: see `this_tab.take`.
+
+    The day is taken without drawing anything again, which would end this callback.
+    """
+    own_day.take(day)
     known = _store()
     first = not known.heard
     known.heard, known.stored = number, text or ""

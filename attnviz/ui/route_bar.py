@@ -53,9 +53,9 @@ def _bar(view: View) -> None:
     open_now = still_to_do(item, done=here not in _left(route))
     if item.asks and open_now is None:  # also where an answer was shown, which nothing else keeps
         did_item()
-    ended, whole = _is_at_end(route, s), bars.is_whole(place, asks=True)
+    ended, whole = _is_at_end(route, s), bars.is_whole(place, asks=item.asks)
     end = route_end.said(route) if ended else ""
-    with bars.frame(whole=whole):
+    with bars.frame(whole=whole, asks=item.asks or ended):
         with st.container(key="lesson-text"):
             st.markdown(end or _item(item, open_now))
         with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
@@ -189,7 +189,7 @@ def next_button(primary: bool = True) -> None:
     done = here not in _left(route) or (primary and _does_by_next(route.item(here), s))
     label = ("Next: " if done else "Skip to: ") + route.item(following).title
     st.button(
-        label if following else "That was all" if done else "Skip to the end", key="route-next", shortcut="J",
+        label if following else "Finish" if done else "Skip to the end", key="route-next", shortcut="J",
         type="primary" if primary else "secondary", on_click=_go_on, args=(route, here, following, done),
     )  # fmt: skip
 

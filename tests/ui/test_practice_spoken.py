@@ -70,7 +70,7 @@ def test_an_address_opens_a_card_whose_points_are_ticked_and_a_grade_asks_the_ne
     assert DECK[asked].subject == "cache" and asked != card.id and not app.main.checkbox
     app.query_params.update(card=card.id)
     app.run()
-    assert "answered 1 time, in 4 days" in said(app)
+    assert "answered once, comes back in 4 days" in said(app)
 
 
 def places(block: Any, path: tuple[int, ...] = ()) -> dict[str, tuple[int, ...]]:

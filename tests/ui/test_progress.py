@@ -2,15 +2,18 @@
 
 import json
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
+import streamlit as st
 
 from attnviz.compute.lessons import lessons
 from attnviz.exercises import CardState
 from attnviz.mistakes import all_mistakes
 from attnviz.session.pages.mistakes import CODES
 from attnviz.session.progress import LessonState, MistakeState, Progress, TaskState
-from attnviz.ui import own_day
+from attnviz.ui import own_day, progress
+from attnviz.ui.components import progress_store
 from attnviz.ui.components.progress_store import KEY
 from tests.pages import FRONT, HEADS, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said
 
@@ -124,6 +127,27 @@ def test_the_day_is_the_browsers_where_the_server_agrees_within_two_days(monkeyp
         assert (own_day.take(sent), own_day.today()) == (changes, day), sent
     server += timedelta(days=1)  # both clocks go on
     assert own_day.today() == date(2026, 11, 28)
+
+
+def test_a_message_with_another_day_is_taken_whole(monkeypatch):
+    class Ended(Exception):
+        """What drawing again does to a callback: it ends it."""
+
+    def redraw() -> None:
+        raise Ended
+
+    tomorrow, callbacks = date(2026, 11, 30), {}
+    sent = {"number": 1, "text": KEPT.json(), "here": "", "left": "", "day": tomorrow.isoformat()}
+    monkeypatch.setattr(st, "session_state", {KEY: SimpleNamespace(stored=sent)})
+    monkeypatch.setattr(own_day, "_on_server", lambda: date(2026, 11, 29))
+    monkeypatch.setattr(progress.state, "redraw_progress", redraw)
+    monkeypatch.setattr(progress_store, "_component", lambda **given: callbacks.update(given))
+    progress_store.progress_store(
+        {}, on_stored=progress._take_stored, on_blocked=progress._say_blocked, on_day=progress._take_day
+    )
+    with pytest.raises(Ended):
+        callbacks["on_stored_change"]()
+    assert own_day.today() == tomorrow and progress._own() == KEPT
 
 
 def test_what_is_due_tomorrow_is_due_once_the_browser_has_that_day():

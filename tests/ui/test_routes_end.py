@@ -7,12 +7,13 @@ from datetime import timedelta
 import pytest
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.compute import routes
+from attnviz.compute import lessons, routes
 from attnviz.exercises import CardState
 from attnviz.phrases import day as written_day
 from attnviz.practice.drills import KINDS
-from attnviz.session.progress import InterviewDay, Missed, MistakeState, Progress, RouteState
+from attnviz.session.progress import InterviewDay, LessonState, Missed, MistakeState, Progress, RouteState
 from tests.pages import COST, FRONT, LESSONS, MISTAKES, PRACTICE, checked, linked, opened, said
+from tests.ui.test_lessons_pages import keyed
 from tests.ui.test_routes import (
     AT,
     ROUTE,
@@ -108,7 +109,7 @@ def test_what_comes_back_takes_the_minutes_of_what_is_due_and_is_done_once_nothi
     due = {card: CardState(TODAY.isoformat(), 0, 2.5, 1) for card in ("why-root-d", "swiglu")}
     at = item.link | {"route": of.name, "route_item": str(number)}
     app = opened(PRACTICE, {"progress": Progress(cards=due)}, **at)
-    assert "2 answers due today." in said(app) and app.button(key="route-next").label != "That was all"
+    assert "2 answers due today." in said(app) and app.button(key="route-next").label != "Finish"
     assert minutes_left(app) == of.minutes - item.minutes + 2 * 3 and not next_is_primary(app)
     press(app, "points")
     press(app, "grade-3")
@@ -260,7 +261,10 @@ def test_once_the_day_is_done_the_front_page_says_so_and_what_is_due_is_not_done
     day, of = TODAY.isoformat(), routes.route("interview-today")
     through_ = RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)
     kept = Progress(interview=InterviewDay(day, AT), routes={of.name: through_})
-    assert "You are done for today." in opened(FRONT, {"progress": kept}).success[0].value
+    assert (
+        "All that is planned for the day of your interview is done."
+        in opened(FRONT, {"progress": kept}).success[0].value
+    )
     app = opened(FRONT, {"progress": replace(kept, cards={"swiglu": CardState("2199-01-01", 40, 2.5, 1)})})
     assert "due-next" not in buttons(app) and not [key for key in buttons(app) if "60" in key]  # nothing more is asked
     due = opened(FRONT, {"progress": replace(kept, cards={"swiglu": CardState(day, 1, 2.5, 1)})})
@@ -329,8 +333,28 @@ def test_what_this_version_does_not_ask_any_more_is_due_nowhere():
     assert app.button(key="begin-interview-today").label == label and "due" not in buttons(app)
     through_ = {of.name: RouteState(AT, AT, tuple(item.id for item in of.items), 1, day)}
     done = replace(kept, routes=through_)
-    assert "You are done for today." in opened(FRONT, {"progress": done}).success[0].value
+    assert (
+        "All that is planned for the day of your interview is done."
+        in opened(FRONT, {"progress": done}).success[0].value
+    )
     assert primaries(opened(LESSONS, {"progress": done}, route=of.name, route_item="4")) == ["Leave"]
     cards = gone | {"swiglu": CardState(day, 1, 2.5, 1), "why-root-d": CardState(day, 1, 2.5, 1)}
     app = opened(COST, {"progress": Progress(cards=cards)}, **of.items[1].link, route=of.name, route_item="2")
     assert minutes_left(app) == minutes + 2 * 3
+
+
+def test_an_item_that_asks_nothing_is_shown_whole_in_a_wide_window() -> None:
+    for route, number, frame in (("interview-today", 4, "bar-read"), ("interview-20", 2, "bar-brief")):
+        item = routes.route(route).item(number)
+        app = opened(item.page.file, **item.link, route=route, route_item=str(number))
+        below = {key for key, _ in keyed(app._tree[3])}  # streamlit's container at the bottom
+        assert {frame} == {"bar-read", "bar-brief", "bar-whole"} & below
+
+
+def test_a_lessons_step_whose_set_is_done_asks_for_nothing() -> None:
+    step = lessons.lesson("cache-cost").step(7)
+    at = {**step.link, "lesson": "cache-cost", "lesson_step": "7"}
+    assert "Press Start." in said(opened(PRACTICE, **at))
+    through = Progress({"cache-cost": LessonState(7, "2026-11-28")})
+    assert "This step is done." in said(app := opened(PRACTICE, {"progress": through}, **at))
+    assert "Press Start." not in said(app)

@@ -15,16 +15,19 @@ _component = declared("progress_store", "<span hidden></span>\n")
 
 
 def progress_store(
-    data: dict[str, Any], *, on_stored: Callable[[int, str | None, str, str], None], on_blocked: Callable[[], None],
+    data: dict[str, Any],
+    *,
+    on_stored: Callable[[int, str | None, str, str, str], None],
+    on_blocked: Callable[[], None],
     on_day: Callable[[str], None],
-) -> None:  # fmt: skip
+) -> None:
     """Mount the component.
 
     data: session, a random id; heard, the number of the last message taken; forgets, how often the item was deleted;
     text, what to write, or None; here, the ids of what runs in this tab; clock, the id of what has a time limit and
-    the seconds left, or None; day, the date that the session has. on_day(its own date) runs with each message and where
-    the browser has another one; on_blocked() runs where the browser refuses to store; for each message
-    on_stored(its number, the item or None if it is gone, the ids that ran in this tab, an id and its seconds left).
+    the seconds left, or None; day, the date that the session has. on_day(its own date) runs where the browser has
+    another one; on_blocked() runs where the browser refuses to store; for each message on_stored(its number, the item
+    or None if it is gone, the ids that ran in this tab, an id and its seconds left, the browser's own date).
     """
 
     def take(sent: object) -> None:
@@ -37,8 +40,7 @@ def progress_store(
                 "day": str() as day,
             }:
                 if 0 < number < 10**6:
-                    on_day(day)
-                    on_stored(number, text, here, left)
+                    on_stored(number, text, here, left, day)
 
     _component(
         key=KEY,

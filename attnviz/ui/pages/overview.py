@@ -83,7 +83,7 @@ def _on_the_day(today: str) -> bool:
             come = f"{count(due, 'question')} {'has' if due == 1 else 'have'} come back"
             st.info(f"You went through “Interview today”. Since then {come}.", icon=":material/event:")
         else:
-            done = "All that the day of your interview asks is done. You are done for today."
+            done = "All that is planned for the day of your interview is done."
             st.success(done, icon=":material/check_circle:")
         return False
     minutes = route_bar.minutes_today(TODAY, again=bool(on))

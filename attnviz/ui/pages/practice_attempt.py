@@ -107,7 +107,7 @@ def still_to_do(mock: bool) -> str | None:
     if attempt.of == "missed":
         return "Drills that you missed are repeated here first; “Done” after the last one leads back to the questions."
     if attempt.done:
-        return "Tick what you said, then press “Keep and close”." if attempt.plan else None
+        return "Tick what you said, then press “Done”." if attempt.plan else None
     question = f"Question {attempt.at + 1} of {len(attempt.questions)}"
     if mock:
         return f"{question} is open. “Skip” leaves the interview unfinished: it can go on later, and its clock waits."

@@ -62,19 +62,19 @@ def score_card(attempt: Attempt) -> None:
         st.caption(
             "Tick below what you said aloud, or “None of them”: an answer with two thirds of its points counts as "
             f"right. This card is kept {progress.where_kept()}, with each tick; the next interview of this length is "
-            "compared with it. “Keep and close” closes it, and what you could not say is due again today."
+            "compared with it. “Done” closes it, and what you could not say is due again today."
         )
     _tables(attempt)
     if again := practice.pages_to_review(attempt):
         attempts.to_look_at_again(again)
     with st.container(horizontal=True):
-        st.button("Keep and close", type="primary", key="keep-card", on_click=_keep, args=(attempt,))
+        st.button("Done", type="primary", key="keep-card", on_click=_keep, args=(attempt,))
         st.download_button("Save as Markdown", compute.as_markdown(attempt), "attnviz-interview.md", "text/markdown")
         st.download_button("Save as JSON", compute.as_json(attempt), "attnviz-interview.json", "application/json")
-        st.button("Close without keeping", key="leave", on_click=_drop)
+        st.button("Delete this card", key="leave", on_click=_drop)
     for i, (question, given) in enumerate(zip(attempt.questions, attempt.given, strict=True)):
         _question(attempt, i, question, given)
-    st.button("Keep and close", type="primary", key="keep-card-below", on_click=_keep, args=(attempt,))
+    st.button("Done", type="primary", key="keep-card-below", on_click=_keep, args=(attempt,))
 
 
 def kept() -> None:

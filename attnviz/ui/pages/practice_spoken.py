@@ -128,7 +128,8 @@ def _when(card: Card, known: compute.CardState | None) -> str:
     if known is None:
         return "new"
     days = compute.days_until(known, progress.today())
-    return f"answered {count(known.seen, 'time')}, {compute.in_days(days)}" if days > 0 else "due today"
+    times = "once" if known.seen == 1 else count(known.seen, "time")
+    return f"answered {times}, comes back {compute.in_days(days)}" if days > 0 else "due today"
 
 
 # ---- the answer
