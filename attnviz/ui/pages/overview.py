@@ -205,24 +205,29 @@ def routes() -> None:
     """Buttons that lead through a route; the last one that was opened goes on where it was."""
     last, of = progress.get().route(), _offered()
     done = {name: route_bar.done_on(name) for name in of}
-    with st.container(border=True, gap="xxsmall", key=_awaited("-routes")):
+    starts = _starts(of, done, last[0] if last else "")
+    with st.container(border=True, gap="xxsmall", key=_awaited("-routes") or (None if TODAY in of else "kept-routes")):
         st.markdown(f"## {interview_day.heading()}")
         begins = " It begins at the top of this page." if TODAY in of and not done[TODAY] else ""
         st.caption(f"One thing after the other, chosen for you.{begins} Close the browser and go on later.")
         with st.container(horizontal=True, gap="small", key="routes"):
-            for name, label in of.items():
-                if name == TODAY and not done[name]:
-                    continue  # it is the first thing on the page
-                through, begun = bool(done[name]), last is not None and last[0] == name
-                goes_on = f"Go on: {label}, {route_bar.position_in(name)}" if begun else label
-                st.button(
-                    f"Begin again: {label}" if through else goes_on, key=f"begin-{name}", on_click=route_bar.start,
-                    args=(name, through),
-                )  # fmt: skip
+            for name, label in starts.items():
+                st.button(label, key=f"begin-{name}", on_click=route_bar.start, args=(name, bool(done[name])))
             _plans(of, last[0] if last else "")
         if any(done.values()):
             st.caption(" ".join(f"Done on {on}: {of[name]}." for name, on in done.items() if on))
         where_you_are()
+
+
+def _starts(of: Mapping[str, str], done: Mapping[str, str], last: str) -> dict[str, str]:
+    """Return the label of each route's button. last: the route that was opened last."""
+    labels = {}
+    for name, label in of.items():
+        if name == TODAY and not done[name]:
+            continue  # it is the first thing on the page
+        goes_on = f"Go on: {label}, {route_bar.position_in(name)}" if name == last else label
+        labels[name] = f"Begin again: {label}" if done[name] else goes_on
+    return labels
 
 
 def _offered() -> dict[str, str]:
