@@ -179,7 +179,7 @@ class Progress:
     def due(self, today: str) -> list[str]:
         """Return the ids of the cards that are due on this day (an ISO date).
 
-        This version may not have all of them: what is asked is the queue of `attnviz/compute/due.py`.
+        This version may not have all of them: it asks the queue of `attnviz/compute/due.py`.
         """
         return sorted(id for id, card in self.coming(today).items() if card.due <= today)
 

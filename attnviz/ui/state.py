@@ -312,7 +312,7 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
     bars = [key for key in (LESSON, ROUTE) if key in drawn and key not in page_parts]
     page_parts += bars  # they show whether the settings are still those of the step or the item
     control_parts = [key for key in drawn if key in CONTROL_PARTS and key in requested]
-    # Bars record what is done while they are drawn. It is stored at the end of this run, as another run would end this
+    # Bars record progress while they are drawn. It is stored at the end of this run, as another run would end this
     # one before the browser has removed what is no longer drawn.
     sent = [STORE] if bars and STORE in drawn else _unsent()
     _rerun([*page_parts, *control_parts, *({LINKS} & set(drawn)), *sent])

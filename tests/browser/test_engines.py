@@ -19,6 +19,7 @@ from tests.browser.engines import Window, firefox, webkit
 from tests.browser.heads import TEXT
 from tests.browser.painted import painted_fraction
 from tests.browser.server import Server
+from tests.browser.test_bars import CUT
 from tests.browser.test_practice_aloud import CARD, MICROPHONE
 
 pytestmark = pytest.mark.filterwarnings("ignore:setting remote_server_addr:DeprecationWarning")  # selenium's
@@ -138,6 +139,7 @@ def test_a_person_types_clicks_goes_back_saves_presents_and_decodes(window: Wind
     a_picture_is_saved(window)
     a_cell_is_read_in_full_screen(window)
     drawings_are_read_while_presenting_and_fit(window)
+    a_step_with_formulas_is_whole(window)
     decode_plays(window)
     an_answer_is_recorded(window)  # last: after it WebKit may not load another document
     assert window.wrong() == []
@@ -253,6 +255,15 @@ def a_cell_is_read_in_full_screen(window: Window) -> None:
     window.run("() => document.exitFullscreen()")
     window.until("() => !document.fullscreenElement")
     window.settle()
+
+
+def a_step_with_formulas_is_whole(window: Window) -> None:
+    window.open("rope?lesson=rope-pictures&lesson_step=7")
+    window.until("() => document.querySelector('.st-key-bar-read .katex')")
+    window.settle()
+    for width in range(460, 720, 20):  # of the text, in windows of other widths
+        window.run("width => { one('.st-key-lesson-text').style.maxWidth = `${width}px`; }", width)
+        assert not window.run(CUT), width
 
 
 def decode_plays(window: Window) -> None:

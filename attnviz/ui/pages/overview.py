@@ -206,7 +206,9 @@ def routes() -> None:
     last, of = progress.get().route(), _offered()
     done = {name: route_bar.done_on(name) for name in of}
     starts = _starts(of, done, last[0] if last else "")
-    with st.container(border=True, gap="xxsmall", key=_awaited("-routes") or (None if TODAY in of else "kept-routes")):
+    with st.container(
+        border=True, gap="xxsmall", key=_awaited("-routes") or ("kept-routes" if last and TODAY not in of else None)
+    ):
         st.markdown(f"## {interview_day.heading()}")
         begins = " It begins at the top of this page." if TODAY in of and not done[TODAY] else ""
         st.caption(f"One thing after the other, chosen for you.{begins} Close the browser and go on later.")
